@@ -93,9 +93,9 @@ const EDGES: [(&str, &[&str]); 29] = [
 /// Sources of the command that may use the server: those that run it, and two that still take a part of it. A rule that both
 /// apply lies in `lifecycle`.
 const USES_SERVER: [&str; 4] = [
-    "crates/cli/src/server.rs",
-    "crates/cli/src/server/",
-    "crates/cli/src/resource/coverage/looked.rs",
+    "crates/cli/src/commands/server.rs",
+    "crates/cli/src/commands/server/",
+    "crates/cli/src/commands/status/looked.rs",
     "crates/cli/src/resource/preview.rs",
 ];
 

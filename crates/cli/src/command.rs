@@ -1,38 +1,39 @@
 //! The command tree.
 
-use crate::browse::BrowseArgs;
-use crate::bug::BugArgs;
-use crate::client_config::ClientCommand;
-use crate::completion::CompletionArgs;
-use crate::debug::DebugArgs;
-use crate::demo::DemoArgs;
-use crate::diff::DiffArgs;
-use crate::globals::Globals;
-use crate::history::HistoryArgs;
-use crate::install::InstallArgs;
-use crate::local::Local;
-use crate::man::ManArgs;
-use crate::migrate::MigrateCommand;
-use crate::object_namespace::ObjectNamespace;
-use crate::pflag;
-use crate::plugin;
-use crate::program::{PLUGIN, Program};
-use crate::resource::backup::BackupCommand;
-use crate::resource::coverage::StatusArgs;
-use crate::resource::expiry::ExpiryArgs;
-use crate::resource::location::LocationCommand;
-use crate::resource::plugin::PluginCommand;
-use crate::resource::repo::RepoCommand;
-use crate::resource::restore::RestoreCommand;
-use crate::resource::schedule::ScheduleCommand;
-use crate::resource::snapshot_location::SnapshotLocationCommand;
-use crate::resource::verbs::{CreateCommand, DeleteCommand, DescribeCommand, GetCommand};
-use crate::sandbox::SandboxArgs;
-use crate::server::ServerArgs;
-use crate::undelete::UndeleteArgs;
-use crate::uninstall::UninstallArgs;
-use crate::version::VersionArgs;
-use crate::volume::VolumeCommand;
+pub(crate) mod kubectl;
+
+use crate::commands::backup::BackupCommand;
+use crate::commands::browse::BrowseArgs;
+use crate::commands::bug::BugArgs;
+use crate::commands::client::ClientCommand;
+use crate::commands::completion::CompletionArgs;
+use crate::commands::debug::DebugArgs;
+use crate::commands::demo::DemoArgs;
+use crate::commands::diff::DiffArgs;
+use crate::commands::expiry::ExpiryArgs;
+use crate::commands::history::HistoryArgs;
+use crate::commands::install::InstallArgs;
+use crate::commands::local::Local;
+use crate::commands::location::LocationCommand;
+use crate::commands::man::ManArgs;
+use crate::commands::migrate::MigrateCommand;
+use crate::commands::plugin::PluginCommand;
+use crate::commands::repo::verbs::RepoCommand;
+use crate::commands::restore::RestoreCommand;
+use crate::commands::sandbox::SandboxArgs;
+use crate::commands::schedule::ScheduleCommand;
+use crate::commands::server::ServerArgs;
+use crate::commands::snapshot_location::SnapshotLocationCommand;
+use crate::commands::status::StatusArgs;
+use crate::commands::undelete::UndeleteArgs;
+use crate::commands::uninstall::UninstallArgs;
+use crate::commands::verbs::{CreateCommand, DeleteCommand, DescribeCommand, GetCommand};
+use crate::commands::version::VersionArgs;
+use crate::commands::volume::VolumeCommand;
+use crate::flags::globals::Globals;
+use crate::flags::object_namespace::ObjectNamespace;
+use crate::flags::pflag;
+use crate::process::program::{PLUGIN, Program};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
@@ -177,7 +178,7 @@ impl Lifeboat {
     pub(crate) fn grammar(name: &str) -> clap::Command {
         // The name is also one of files.
         let grammar = pflag::with_rules(Self::command().name(name.replace(' ', "-")).bin_name(name.to_owned()));
-        if name == PLUGIN { plugin::with_namespaces(grammar) } else { grammar }
+        if name == PLUGIN { kubectl::with_namespaces(grammar) } else { grammar }
     }
 
     /// Lets `-n` mean the namespace of the objects, where the command is about objects of users.

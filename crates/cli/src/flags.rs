@@ -1,5 +1,13 @@
 //! Flag values with Velero's syntax (cli-and-install.md 1.4).
 
+pub(crate) mod confirm;
+pub(crate) mod globals;
+pub(crate) mod object_name;
+pub(crate) mod object_namespace;
+pub(crate) mod object_type;
+pub(crate) mod pflag;
+pub(crate) mod spec;
+
 use clap::builder::{PathBufValueParser, PossibleValue, TypedValueParser, ValueParserFactory};
 use clap::{Arg, Command};
 use lifeboat_api::{BackupType, Duration, ExistingResourcePolicyOverride, LabelSelector, VolumeGroupFallback};

@@ -3,64 +3,23 @@
 //! Parses the command line, connects the other crates and prints; decisions and effects are in those crates. Start
 //! reading at [`command`].
 
-mod backup_source;
-mod browse;
-mod bucket_url;
-mod bug;
-mod client_config;
-mod clock;
 mod command;
-mod completion;
-mod confirm;
-mod contents;
-mod debug;
-mod demo;
-mod diff;
-mod difference;
-mod directory_bucket;
-mod errors;
-mod exit_code;
+mod commands;
 mod flags;
-mod globals;
-mod helper;
-mod history;
-mod install;
-mod kubectl_completion;
-mod local;
-mod local_operation;
-mod log;
-mod man;
-mod migrate;
-mod object_name;
-mod object_namespace;
-mod object_type;
 mod output;
-mod pflag;
-mod plugin;
-mod preview;
-mod program;
-mod progress;
-mod random;
-mod repository;
+mod process;
+mod requests;
 mod resource;
-mod results;
-mod sandbox;
-mod scratch;
-mod sentence;
-mod server;
-mod signals;
-mod spec;
-mod traces;
-mod undelete;
-mod uninstall;
-mod version;
-mod volume;
-mod yaml;
+mod standalone;
 
-use program::Program;
+use commands::completion;
+use commands::completion::kubectl::answer_kubectl;
+use output::errors;
+use process::helper;
+use process::program::{self, Program};
+use process::traces::Traces;
 use std::process::ExitCode;
 use std::time::Duration;
-use traces::Traces;
 
 /// Bytes of stack of each thread. The work of a server is many calls deep, and without optimisation each takes a lot.
 const STACK: usize = 16 << 20;
@@ -74,7 +33,7 @@ fn main() -> ExitCode {
     // One TLS provider is in the graph; saying so makes an accidental second one fail here and not in the field.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     if program::completes_for_kubectl() {
-        kubectl_completion::answer_kubectl(std::env::args_os().skip(1), command::Lifeboat::grammar);
+        answer_kubectl(std::env::args_os().skip(1), command::Lifeboat::grammar);
         return ExitCode::SUCCESS;
     }
     completion::answer(command::Lifeboat::grammar);

@@ -1,113 +1,92 @@
-//! The commands on `velero.io` resources: create, get, delete (cli-and-install.md 1.5 to 1.8).
+//! The parts that the commands on `velero.io` resources share: arguments, lists, creation, deletion, waits
+//! (cli-and-install.md 1.5 to 1.8).
 
-pub(crate) mod artifact;
-pub(crate) mod backup;
-mod cancel;
-mod change;
-pub(crate) mod coverage;
-mod deletion;
+pub(crate) mod cancel;
+pub(crate) mod change;
 pub(crate) mod describe;
-pub(crate) mod download;
 pub(crate) mod expiry;
-pub(crate) mod fetch;
-mod hold;
-mod keep;
-pub(crate) mod location;
-mod logs;
-pub(crate) mod plugin;
-mod preview;
-mod release;
-pub(crate) mod repo;
-pub(crate) mod restore;
-pub(crate) mod schedule;
-mod server_plan;
-pub(crate) mod snapshot_location;
-mod status;
-pub(crate) mod table;
-pub(crate) mod trust;
-pub(crate) mod verbs;
+pub(crate) mod keep;
+pub(crate) mod logs;
+pub(crate) mod preview;
+pub(crate) mod release;
+pub(crate) mod server_plan;
 
-use crate::confirm::{ConfirmationTarget, asked, nobody_to_ask, question, refuse_without_terminal};
+use crate::flags::confirm::{ConfirmationTarget, asked, nobody_to_ask, question, refuse_without_terminal};
+use crate::flags::globals::Globals;
 use crate::flags::{self, List, Optional};
-use crate::globals::Globals;
-use crate::output::print_resource;
+use crate::output::table::{Labels, print};
+use crate::output::{Output, print_resource};
+use crate::requests::{client, missing};
 use anyhow::{Result, bail};
 use clap::builder::EnumValueParser;
 use clap::{Args, ValueEnum};
-use lifeboat_api::{LabelSelector, ObjectMeta, Resource};
+use lifeboat_api::{LabelSelector, ObjectMeta};
 use lifeboat_client::{Client, FollowedObject, Object};
-pub(crate) use status::{server_answer, server_status};
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;
-use table::{Labels, print};
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
-
-/// A client for the namespace of the globals.
-pub(crate) async fn client(globals: &Globals) -> Result<Client> {
-    Ok(Client { cluster: globals.connect().await?, namespace: globals.namespace.clone() })
-}
 
 /// `-o`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
+pub(crate) enum Format {
     Table,
     Json,
     Yaml,
 }
 
 impl Format {
-    fn machine(self) -> Option<crate::output::Output> {
+    pub(crate) fn machine(self) -> Option<Output> {
         match self {
             Self::Table => None,
-            Self::Json => Some(crate::output::Output::Json),
-            Self::Yaml => Some(crate::output::Output::Yaml),
+            Self::Json => Some(Output::Json),
+            Self::Yaml => Some(Output::Yaml),
         }
     }
 }
 
 /// Output format of objects.
 #[derive(Debug, Args)]
-struct OutputArgs {
+pub(crate) struct OutputArgs {
     /// Labels to show as columns of their own
     #[arg(short = 'L', long, value_parser = flags::list, value_name = "LABELS")]
-    label_columns: Vec<List>,
+    pub(crate) label_columns: Vec<List>,
     /// Show all labels in the last column
     #[arg(long)]
-    show_labels: bool,
+    pub(crate) show_labels: bool,
     /// Form of the output
     #[arg(long, short, value_parser = flags::optional(EnumValueParser::<Format>::new()), default_value = "", value_name = "FORM")]
-    output: Optional<Format>,
+    pub(crate) output: Optional<Format>,
 }
 
 /// Objects to get.
 #[derive(Debug, Args)]
 pub(crate) struct GetArgs {
     /// Names; all when left out
-    names: Vec<String>,
+    pub(crate) names: Vec<String>,
     /// Without names, only those with these labels
     #[arg(long, short = 'l', default_value = "", value_name = "SELECTOR")]
-    selector: String,
+    pub(crate) selector: String,
     #[command(flatten)]
-    show: OutputArgs,
+    pub(crate) show: OutputArgs,
 }
 
 /// Which objects are meant: some must be.
 #[derive(Debug, Args)]
-struct ObjectSelectionArgs {
+pub(crate) struct ObjectSelectionArgs {
     /// Names
-    names: Vec<String>,
+    pub(crate) names: Vec<String>,
     /// All of them
     #[arg(long)]
-    all: bool,
+    pub(crate) all: bool,
     /// All with these labels
     #[arg(long, short = 'l', default_value = "", value_name = "SELECTOR")]
-    selector: String,
+    pub(crate) selector: String,
 }
 
 impl ObjectSelectionArgs {
     /// In one way, not in several.
-    fn is_one_way(&self) -> Result<()> {
+    pub(crate) fn is_one_way(&self) -> Result<()> {
         let ways = usize::from(!self.names.is_empty()) + usize::from(self.all) + usize::from(!self.selector.is_empty());
         if ways != 1 {
             bail!("you must specify exactly one of: specific names, the --all flag, or the --selector flag");
@@ -120,17 +99,17 @@ impl ObjectSelectionArgs {
 #[derive(Debug, Args)]
 pub(crate) struct DeleteArgs {
     #[command(flatten)]
-    which: ObjectSelectionArgs,
+    pub(crate) which: ObjectSelectionArgs,
     /// Do not ask. Needed with --all and --selector where there is no terminal
     #[arg(long)]
-    confirm: bool,
+    pub(crate) confirm: bool,
     /// Set when the deletion of a backup waits for restores that read it: a flag of that command alone.
     #[arg(skip)]
-    waits_for_restores: bool,
+    pub(crate) waits_for_restores: bool,
 }
 
 /// A kind that can be shown as a table.
-trait TableKind: Object {
+pub(crate) trait TableKind: Object {
     /// Headings.
     const COLUMNS: &'static [&'static str];
 
@@ -149,7 +128,7 @@ trait TableKind: Object {
 }
 
 /// A kind whose objects are operations of the server.
-trait Operation: TableKind {
+pub(crate) trait Operation: TableKind {
     /// `backup`.
     const WORD: &'static str;
     /// `Backup`.
@@ -187,12 +166,12 @@ trait Operation: TableKind {
     async fn request_deletion(&self, client: &Client, waits_for_restores: bool) -> Result<()>;
 }
 
-async fn get<T: TableKind>(args: &GetArgs, globals: &Globals) -> Result<ExitCode> {
+pub(crate) async fn get<T: TableKind>(args: &GetArgs, globals: &Globals) -> Result<ExitCode> {
     show(&find::<T>(args, &client(globals).await?).await?, &args.show)
 }
 
 /// The objects that are named, each of which must exist, or else those with the labels.
-async fn find<T: TableKind>(args: &GetArgs, client: &Client) -> Result<Vec<T>> {
+pub(crate) async fn find<T: TableKind>(args: &GetArgs, client: &Client) -> Result<Vec<T>> {
     let mut found: Vec<T> = Vec::new();
     if args.names.is_empty() {
         found = client.list(&args.selector).await?;
@@ -207,7 +186,7 @@ async fn find<T: TableKind>(args: &GetArgs, client: &Client) -> Result<Vec<T>> {
     Ok(found)
 }
 
-fn show<T: TableKind>(found: &[T], show: &OutputArgs) -> Result<ExitCode> {
+pub(crate) fn show<T: TableKind>(found: &[T], show: &OutputArgs) -> Result<ExitCode> {
     match show.output.and_then(Format::machine) {
         Some(output) => {
             let shown = match found {
@@ -232,24 +211,15 @@ fn show<T: TableKind>(found: &[T], show: &OutputArgs) -> Result<ExitCode> {
 }
 
 /// A selector or several, not both.
-fn one_way_to_select(selector: Option<&LabelSelector>, or_selectors: &[LabelSelector]) -> Result<()> {
+pub(crate) fn one_way_to_select(selector: Option<&LabelSelector>, or_selectors: &[LabelSelector]) -> Result<()> {
     if selector.is_some() && !or_selectors.is_empty() {
         bail!("either a 'selector' or an 'or-selector' can be specified, but not both");
     }
     Ok(())
 }
 
-/// Prints a warning, if there is one.
-fn said(warning: Option<String>) -> std::io::Result<()> {
-    warning.map_or(Ok(()), |warning| writeln!(std::io::stderr(), "{warning}"))
-}
-
-pub(crate) fn missing<T: Resource>(name: &str) -> anyhow::Error {
-    anyhow::anyhow!("{}.velero.io \"{name}\" not found", T::PLURAL)
-}
-
 /// Sends an object, or prints it instead when a form was asked for; true when it was sent.
-async fn create<T: TableKind>(client: &Client, object: &T, show_args: &OutputArgs) -> Result<bool> {
+pub(crate) async fn create<T: TableKind>(client: &Client, object: &T, show_args: &OutputArgs) -> Result<bool> {
     if show_args.output.is_some() {
         show(std::slice::from_ref(object), show_args)?;
         return Ok(false);
@@ -274,7 +244,12 @@ async fn create<T: TableKind>(client: &Client, object: &T, show_args: &OutputArg
 }
 
 /// Prints that an operation was submitted, and waits for its end if requested.
-async fn submitted<T: Operation>(client: &Client, name: &str, waits: bool, program: &str) -> Result<ExitCode> {
+pub(crate) async fn submitted<T: Operation>(
+    client: &Client,
+    name: &str,
+    waits: bool,
+    program: &str,
+) -> Result<ExitCode> {
     let (word, title) = (T::WORD, T::TITLE);
     let mut out = std::io::stdout();
     writeln!(out, "{title} request \"{name}\" submitted successfully.")?;
@@ -296,7 +271,7 @@ async fn submitted<T: Operation>(client: &Client, name: &str, waits: bool, progr
 }
 
 /// Asks for the deletion of what the arguments choose.
-async fn delete<T: Operation>(args: &DeleteArgs, globals: &Globals) -> Result<ExitCode> {
+pub(crate) async fn delete<T: Operation>(args: &DeleteArgs, globals: &Globals) -> Result<ExitCode> {
     let client = client(globals).await?;
     let Some((found, mut errors)) = chosen::<T>(args, &client, |_| Vec::new()).await? else {
         return Ok(ExitCode::SUCCESS);
@@ -323,7 +298,7 @@ async fn delete<T: Operation>(args: &DeleteArgs, globals: &Globals) -> Result<Ex
 /// Returns the objects that the arguments select, and errors for those that are missing. Prints the effect of their
 /// deletion, names them and asks, unless confirmed by a flag; `None` when the answer is no. Where nobody can be asked,
 /// only named objects may be deleted without `--confirm`.
-async fn chosen<T: TableKind>(
+pub(crate) async fn chosen<T: TableKind>(
     args: &DeleteArgs,
     client: &Client,
     consequences: impl FnOnce(&[T]) -> Vec<String>,
@@ -347,7 +322,10 @@ async fn chosen<T: TableKind>(
 }
 
 /// Returns the selected objects, and errors for those that are missing.
-async fn of_which<T: TableKind>(which: &ObjectSelectionArgs, client: &Client) -> Result<(Vec<T>, Vec<anyhow::Error>)> {
+pub(crate) async fn of_which<T: TableKind>(
+    which: &ObjectSelectionArgs,
+    client: &Client,
+) -> Result<(Vec<T>, Vec<anyhow::Error>)> {
     if which.names.is_empty() {
         return Ok((client.list(&which.selector).await?, Vec::new()));
     }
@@ -362,7 +340,7 @@ async fn of_which<T: TableKind>(which: &ObjectSelectionArgs, client: &Client) ->
 }
 
 /// Combines several errors into one; `Ok` when there are none.
-fn together(mut errors: Vec<anyhow::Error>) -> Result<ExitCode> {
+pub(crate) fn together(mut errors: Vec<anyhow::Error>) -> Result<ExitCode> {
     match errors.len() {
         0 => Ok(ExitCode::SUCCESS),
         1 => Err(errors.remove(0)),
@@ -373,7 +351,7 @@ fn together(mut errors: Vec<anyhow::Error>) -> Result<ExitCode> {
 /// Waits for a last phase, and returns its word; prints a dot each second, or on a terminal the progress. The wait has
 /// no deadline of its own: the server may be away for long, and the user sees that it lasts. An object that is deleted
 /// meanwhile has no last phase.
-async fn wait<T: Operation>(client: &Client, name: &str) -> Result<&'static str> {
+pub(crate) async fn wait<T: Operation>(client: &Client, name: &str) -> Result<&'static str> {
     let mut out = std::io::stdout();
     let on_terminal = out.is_terminal();
     let mut seconds = interval_at(Instant::now() + A_DOT, A_DOT);
@@ -419,4 +397,4 @@ async fn wait<T: Operation>(client: &Client, name: &str) -> Result<&'static str>
 }
 
 /// Between two dots of a wait.
-const A_DOT: Duration = Duration::from_secs(1);
+pub(crate) const A_DOT: Duration = Duration::from_secs(1);

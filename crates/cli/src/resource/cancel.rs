@@ -1,8 +1,9 @@
 //! `lifeboat backup|restore cancel`: ends an operation that runs or is queued (`spec.cancel`, an addition of ours).
 
 use super::change::change;
-use super::{Operation, client, together, wait};
-use crate::globals::Globals;
+use super::{Operation, together, wait};
+use crate::flags::globals::Globals;
+use crate::requests::client;
 use anyhow::{Result, bail};
 use clap::Args;
 use lifeboat_client::Client;
@@ -21,7 +22,7 @@ pub(crate) struct CancelArgs {
 }
 
 /// An operation that can be ended before its time.
-pub(super) trait Cancellable: Operation {
+pub(crate) trait Cancellable: Operation {
     fn cancel(&mut self);
 
     fn is_cancelled(&self) -> bool;
@@ -31,7 +32,7 @@ pub(super) trait Cancellable: Operation {
 }
 
 impl CancelArgs {
-    pub(super) async fn run<T: Cancellable>(self, globals: &Globals) -> Result<ExitCode> {
+    pub(crate) async fn run<T: Cancellable>(self, globals: &Globals) -> Result<ExitCode> {
         let client = client(globals).await?;
         let (word, title) = (T::WORD, T::TITLE);
         let mut out = std::io::stdout();

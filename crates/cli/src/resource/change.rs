@@ -1,12 +1,12 @@
 //! Changes to objects that the server writes, too.
 
-use super::missing;
+use crate::requests::missing;
 use anyhow::{Result, bail};
 use lifeboat_client::{ChangeResult, Client, Object};
 
 /// Changes an object to the result of `to`, where `None` leaves it as it is; returns the object, and true if it was
 /// changed. `goal` describes the change in errors.
-pub(super) async fn change<T: Object>(
+pub(crate) async fn change<T: Object>(
     client: &Client,
     name: &str,
     goal: &str,

@@ -1,21 +1,17 @@
 //! `lifeboat expiry` and `lifeboat schedule retention`: the time at which backups expire, and the reasons why others
 //! are kept.
 
-use super::keep::{self, KeepArgs};
-use super::release::{RulesReleaseArgs, kept_by_rules, staying};
-use super::table::{Labels, print, time, until};
-use super::{Format, TableKind, client, missing, said};
+use super::{Format, TableKind};
 use crate::flags::{self, Optional};
-use crate::globals::Globals;
 use crate::output::print_resource;
-use anyhow::{Result, bail};
+use crate::output::table::{Labels, print, time, until};
+use anyhow::Result;
 use clap::Args;
 use clap::builder::EnumValueParser;
 use jiff::Timestamp;
-use jiff::tz::TimeZone;
-use lifeboat_api::{BackupPhase, Schedule, Time};
+use lifeboat_api::{BackupPhase, Time};
 use lifeboat_client::Client;
-use lifeboat_lifecycle::phase::backup_expiry::{BackupExpiry, ExpiryInput, expiries};
+use lifeboat_lifecycle::phase::backup_expiry::{BackupExpiry, ExpiryInput};
 use lifeboat_lifecycle::phase::expiry::ExpiryOutcome;
 use lifeboat_lifecycle::phase::keep::describe as describe_keepers;
 use serde_json::{Value, json};
@@ -23,90 +19,15 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// Flags of the command: a release of backups, and the output format.
 #[derive(Debug, Args)]
-pub(crate) struct ExpiryArgs {
-    #[command(flatten)]
-    release: RulesReleaseArgs,
-    #[command(flatten)]
-    form: FormatArgs,
-}
-
-#[derive(Debug, Args)]
-struct FormatArgs {
+pub(crate) struct FormatArgs {
     /// Form of the output
     #[arg(long, short, value_parser = flags::optional(EnumValueParser::<Format>::new()), default_value = "", value_name = "FORM")]
     output: Optional<Format>,
 }
 
-/// The rules of a schedule.
-#[derive(Debug, Args)]
-pub(crate) struct RetentionArgs {
-    /// Name of the schedule
-    name: String,
-    #[command(flatten)]
-    keep: KeepArgs,
-    /// Take the rules away: what they have kept stays until expiry --release, and other backups go when their time is over
-    #[arg(long, conflicts_with_all = ["keep_last_good", "keep_last", "keep_hourly", "keep_daily", "keep_weekly", "keep_monthly", "keep_yearly"])]
-    none: bool,
-    /// Only show which backups these rules would keep, and when the others would go
-    #[arg(long)]
-    dry_run: bool,
-    #[command(flatten)]
-    form: FormatArgs,
-}
-
-impl ExpiryArgs {
-    pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
-        let now = Timestamp::now();
-        if self.release.is_asked()? {
-            let client = client(globals).await?;
-            let lists = lists(&client).await?;
-            return self.release.run(&client, &lists, now, |expiries| self.form.print(expiries, now)).await;
-        }
-        let mut expiries = expiries(&lists(&client(globals).await?).await?, &TimeZone::UTC, now);
-        expiries.sort_by_key(|expiry| {
-            let end = expiry.backup.status.expiration.map(Time::timestamp);
-            (end.is_none(), end, expiry.backup.metadata.name.clone())
-        });
-        self.form.print(&expiries, now)
-    }
-}
-
-impl RetentionArgs {
-    pub(super) async fn run(self, globals: &Globals) -> Result<ExitCode> {
-        let (client, name, now) = (client(globals).await?, &self.name, Timestamp::now());
-        let rules = self.keep.rules();
-        if (rules.is_some() || self.none) && !self.dry_run {
-            keep::set(&client, name, rules.as_ref()).await?;
-            let what = rules.as_ref().map_or_else(
-                || "keeps no new backup beyond its time".to_owned(),
-                |rules| format!("keeps {}", keep::shown(rules)),
-            );
-            writeln!(std::io::stderr(), "Schedule \"{name}\" {what}.")?;
-        }
-        let mut lists = lists(&client).await?;
-        let Some(schedule) = lists.schedules.iter_mut().find(|schedule| schedule.metadata.name == *name) else {
-            return Err(missing::<Schedule>(name));
-        };
-        if rules.is_some() || self.none {
-            schedule.metadata.annotations.remove(lifeboat_api::well_known::ANNOTATION_RETENTION);
-            schedule.spec.retention = rules;
-        } else if let Err(why) = schedule.retention() {
-            bail!("the retention of schedule {name} cannot be followed, so all its good backups stay: {why}");
-        }
-        let mut expiries = expiries(&lists, &TimeZone::UTC, now);
-        expiries.retain(|expiry| expiry.schedule.as_ref() == Some(name));
-        if self.none && !self.dry_run {
-            said(staying(name, &kept_by_rules(&expiries, name)))?;
-        }
-        expiries.sort_by_key(|expiry| std::cmp::Reverse((expiry.stands_for, expiry.backup.metadata.name.clone())));
-        self.form.print(&expiries, now)
-    }
-}
-
 /// All that decides what becomes of backups.
-pub(super) async fn lists(client: &Client) -> Result<ExpiryInput> {
+pub(crate) async fn lists(client: &Client) -> Result<ExpiryInput> {
     let (backups, schedules, requests, locations, restores, cluster) = tokio::try_join!(
         client.list(""),
         client.list(""),
@@ -119,7 +40,7 @@ pub(super) async fn lists(client: &Client) -> Result<ExpiryInput> {
 }
 
 /// Describes the expiry of a backup.
-pub(super) fn describe(expiry: &BackupExpiry, now: Timestamp) -> String {
+pub(crate) fn describe(expiry: &BackupExpiry, now: Timestamp) -> String {
     match &expiry.becomes {
         ExpiryOutcome::Goes(at) if *at <= now => "goes now: its time is over".to_owned(),
         ExpiryOutcome::Goes(at) => format!("goes in {}", until(Some(*at), now)),
@@ -151,7 +72,7 @@ fn phase(expiry: &BackupExpiry) -> &'static str {
 }
 
 impl FormatArgs {
-    fn print(&self, expiries: &[BackupExpiry], now: Timestamp) -> Result<ExitCode> {
+    pub(crate) fn print(&self, expiries: &[BackupExpiry], now: Timestamp) -> Result<ExitCode> {
         if let Some(output) = self.output.and_then(Format::machine) {
             let all: Vec<Value> = expiries.iter().map(|expiry| value(expiry, now)).collect();
             print_resource(&all, output)?;

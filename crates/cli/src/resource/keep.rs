@@ -9,7 +9,7 @@ use std::io::Write;
 
 /// Which backups of a schedule stay although their time is over.
 #[derive(Clone, Debug, Default, Args)]
-pub(super) struct KeepArgs {
+pub(crate) struct KeepArgs {
     /// Never let the newest good backup of the schedule go; each of the other rules does that too
     #[arg(long)]
     keep_last_good: bool,
@@ -35,7 +35,7 @@ pub(super) struct KeepArgs {
 
 impl KeepArgs {
     /// The rules; `None` when no flag was given.
-    pub(super) fn rules(&self) -> Option<Retention> {
+    pub(crate) fn rules(&self) -> Option<Retention> {
         let rules = Retention {
             keep_last: self.keep_last.map(i64::from),
             keep_hourly: self.keep_hourly.map(i64::from),
@@ -49,15 +49,8 @@ impl KeepArgs {
     }
 }
 
-/// Rules in one line, by the names of the fields.
-pub(super) fn shown(rules: &Retention) -> String {
-    let numbers = rules.numbers().into_iter().filter_map(|(name, number)| Some((name, number?)));
-    let numbers: Vec<String> = numbers.map(|(name, number)| format!("{name} {number}")).collect();
-    if numbers.is_empty() { "the last good one".to_owned() } else { numbers.join(", ") }
-}
-
 /// A schedule with its rules in an annotation, for a cluster whose definition of schedules has no field for them.
-pub(super) fn annotated(schedule: &Schedule) -> Result<Schedule> {
+pub(crate) fn annotated(schedule: &Schedule) -> Result<Schedule> {
     let mut annotated = schedule.clone();
     if let Some(rules) = annotated.spec.retention.take() {
         annotate(&mut annotated, &rules)?;
@@ -85,7 +78,7 @@ fn tell_of_annotation() -> Result<()> {
 /// Sets the rules of a schedule, or removes them. The first write has them twice, in the field and in the annotation,
 /// because it is not known whether the definition has the field: so a server finds the rules at any time. Where the
 /// field was stored, the annotation is removed then.
-pub(super) async fn set(client: &Client, name: &str, rules: Option<&Retention>) -> Result<()> {
+pub(crate) async fn set(client: &Client, name: &str, rules: Option<&Retention>) -> Result<()> {
     let goal = "given its rules";
     let (stored, _) = change(client, name, goal, |before: &Schedule| {
         let mut after = before.clone();
@@ -115,6 +108,7 @@ pub(super) async fn set(client: &Client, name: &str, rules: Option<&Retention>) 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output::retention::retention_text;
     use lifeboat_client::api_resource;
     use lifeboat_cluster::{Cluster, ConnectOptions};
     use lifeboat_reconcile::{MirrorEvent, MirroredType};
@@ -165,10 +159,10 @@ mod tests {
     fn any_flag_makes_rules() {
         assert_eq!(KeepArgs::default().rules(), None);
         let good = KeepArgs { keep_last_good: true, ..KeepArgs::default() }.rules().unwrap();
-        assert_eq!((shown(&good).as_str(), &good), ("the last good one", &Retention::default()));
+        assert_eq!((retention_text(&good).as_str(), &good), ("the last good one", &Retention::default()));
         let some = KeepArgs { keep_daily: Some(7), keep_yearly: Some(0), ..KeepArgs::default() }.rules().unwrap();
         let expected = Retention { keep_daily: Some(7), keep_yearly: Some(0), ..Retention::default() };
-        assert_eq!((shown(&some).as_str(), some), ("keepDaily 7, keepYearly 0", expected));
+        assert_eq!((retention_text(&some).as_str(), some), ("keepDaily 7, keepYearly 0", expected));
     }
 
     #[test]

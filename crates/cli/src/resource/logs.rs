@@ -1,10 +1,11 @@
 //! `lifeboat backup logs` and `restore logs`.
 
-use super::artifact::{Downloads, artifact};
-use super::trust::TrustArgs;
-use super::{Operation, client, said};
+use super::Operation;
 use crate::flags;
-use crate::globals::Globals;
+use crate::flags::globals::Globals;
+use crate::requests::artifact::{Downloads, artifact};
+use crate::requests::trust::TrustArgs;
+use crate::requests::{client, said};
 use anyhow::{Result, bail};
 use clap::Args;
 use lifeboat_api::{DownloadTargetKind, Duration};
@@ -25,7 +26,7 @@ pub(crate) struct LogsArgs {
 
 impl LogsArgs {
     /// Prints the log of an operation that has one by now.
-    pub(super) async fn run<T: Operation>(self, kind: DownloadTargetKind, globals: &Globals) -> Result<ExitCode> {
+    pub(crate) async fn run<T: Operation>(self, kind: DownloadTargetKind, globals: &Globals) -> Result<ExitCode> {
         let (word, name) = (T::WORD, &self.name);
         let client = client(globals).await?;
         let Some(found) = client.get::<T>(name).await? else { bail!("{word} {name:?} does not exist") };

@@ -1,15 +1,15 @@
 //! Preview of a backup or restore of the server, computed on this machine: with the user's own rights in the cluster,
 //! and with the credentials of the storage location that these let the user read.
 
-use super::missing;
 use super::server_plan::print_plan;
-use crate::clock::clock;
-use crate::errors;
-use crate::globals::Globals;
+use crate::commands::server::providers::StorageProviders;
+use crate::flags::globals::Globals;
 use crate::output::Output;
-use crate::preview::{PlanFiles, ShownParts, Validate, print_backup, print_restore};
-use crate::progress::watched;
-use crate::server::providers::StorageProviders;
+use crate::output::errors;
+use crate::output::preview::{PlanFiles, ShownParts, Validate, print_backup, print_restore};
+use crate::output::progress::watched;
+use crate::process::clock::clock;
+use crate::requests::missing;
 use anyhow::{Result, bail};
 use clap::Args;
 use lifeboat_action::Actions;
@@ -46,7 +46,7 @@ pub(crate) struct PreviewArgs {
 
 impl PreviewArgs {
     /// Refuses these flags, and `--details`, where there is no preview.
-    pub(super) fn refuse(&self, details: bool) -> Result<()> {
+    pub(crate) fn refuse(&self, details: bool) -> Result<()> {
         if self.show_secrets || details || self.validate.is_some() || self.by_server || self.files.is_some() {
             bail!(
                 "--show-secrets, --details, --validate, --by-server, --save and --compare are of a dry run: use them with --dry-run, or leave them out"
@@ -55,13 +55,13 @@ impl PreviewArgs {
         Ok(())
     }
 
-    pub(super) fn show(&self, globals: &Globals) -> ShownParts {
+    pub(crate) fn show(&self, globals: &Globals) -> ShownParts {
         ShownParts { secrets: self.show_secrets, ..ShownParts::of(globals) }
     }
 }
 
 /// Prints what a restore would do.
-pub(super) async fn preview_restore(
+pub(crate) async fn preview_restore(
     mut restore: Restore,
     client: &Client,
     globals: &Globals,
@@ -91,7 +91,7 @@ pub(super) async fn preview_restore(
 }
 
 /// Prints what a backup would hold.
-pub(super) async fn preview_backup(
+pub(crate) async fn preview_backup(
     backup: Backup,
     client: &Client,
     globals: &Globals,

@@ -2,9 +2,10 @@
 //! a schedule keep.
 
 use super::change::change;
-use super::hold::unrecorded;
-use super::{missing, said, together};
-use crate::confirm::{ConfirmationTarget, asked, nobody_to_ask, question, refuse_without_terminal};
+use super::together;
+use crate::commands::backup::hold::unrecorded;
+use crate::flags::confirm::{ConfirmationTarget, asked, nobody_to_ask, question, refuse_without_terminal};
+use crate::requests::{missing, said};
 use anyhow::{Result, bail};
 use clap::Args;
 use jiff::Timestamp;
@@ -20,7 +21,7 @@ use std::process::ExitCode;
 
 /// Backups that rules need not keep any more.
 #[derive(Debug, Args)]
-pub(super) struct RulesReleaseArgs {
+pub(crate) struct RulesReleaseArgs {
     /// Let backups go when their time is over, which the rules of a schedule keep: those of --schedule, or of these names. It shows what
     /// becomes of them, and asks
     #[arg(long)]
@@ -47,7 +48,7 @@ impl RulesReleaseArgs {
     ///
     /// # Errors
     /// When something else is said that only a release knows.
-    pub(super) fn is_asked(&self) -> Result<bool> {
+    pub(crate) fn is_asked(&self) -> Result<bool> {
         let is_more = !self.names.is_empty() || !self.schedule.is_empty() || !self.source_cluster.is_empty();
         if !self.release && (is_more || self.dry_run || self.confirm) {
             bail!(
@@ -58,7 +59,7 @@ impl RulesReleaseArgs {
     }
 
     /// Releases backups of these lists; `show` prints what becomes of some.
-    pub(super) async fn run(
+    pub(crate) async fn run(
         &self,
         client: &Client,
         lists: &ExpiryInput,
@@ -132,7 +133,7 @@ impl RulesReleaseArgs {
 }
 
 /// Returns the backups of a schedule that rules keep.
-pub(super) fn kept_by_rules<'f>(all: &'f [BackupExpiry], schedule: &str) -> Vec<&'f BackupExpiry> {
+pub(crate) fn kept_by_rules<'f>(all: &'f [BackupExpiry], schedule: &str) -> Vec<&'f BackupExpiry> {
     let label = label_value(schedule);
     let of_it = all.iter().filter(|expiry| schedule_label(&expiry.backup).as_deref() == Some(label.as_str()));
     of_it.filter(|expiry| expiry.is_kept_by_rules()).collect()
@@ -158,7 +159,7 @@ fn note_release(backup: &mut Backup, now: Timestamp) {
 }
 
 /// Releases backups, and reports it.
-pub(super) async fn release(
+pub(crate) async fn release(
     client: &Client,
     chosen: &[&BackupExpiry],
     locations: &[BackupStorageLocation],
@@ -187,7 +188,7 @@ pub(super) async fn release(
 const LISTED: usize = 5;
 
 /// Says which backups stay by the rules of a schedule that has none any more; `None` when there are none.
-pub(super) fn staying(schedule: &str, kept: &[&BackupExpiry]) -> Option<String> {
+pub(crate) fn staying(schedule: &str, kept: &[&BackupExpiry]) -> Option<String> {
     let own = own_names(kept);
     let (stay, them) = if own.len() == 1 { ("stays", "it") } else { ("stay", "them") };
     (!own.is_empty()).then(|| {
@@ -201,7 +202,7 @@ pub(super) fn staying(schedule: &str, kept: &[&BackupExpiry]) -> Option<String> 
 }
 
 /// Says which backups the deletion of a schedule releases; `None` when there are none.
-pub(super) fn released_with(schedule: &str, kept: &[&BackupExpiry]) -> Option<String> {
+pub(crate) fn released_with(schedule: &str, kept: &[&BackupExpiry]) -> Option<String> {
     let own = own_names(kept);
     let each = if own.len() == 1 { "It goes when its" } else { "Each goes when its" };
     (!own.is_empty()).then(|| {

@@ -1,7 +1,7 @@
 //! Requests the plan of a restore at the server's own port, with the user's token, and prints it like a plan that is
 //! made on this machine.
 
-use crate::preview::{PlanFiles, RestorePrinter, ShownParts};
+use crate::output::preview::{PlanFiles, RestorePrinter, ShownParts};
 use anyhow::{Context, Result, bail};
 use bytes::{Bytes, BytesMut};
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
@@ -36,7 +36,7 @@ const LONGEST_LINE: usize = 32 << 20;
 ///
 /// # Errors
 /// When the server cannot be reached or refuses; when the plan breaks off; when standard output is closed.
-pub(super) async fn print_plan(
+pub(crate) async fn print_plan(
     restore: &Restore,
     client: &Client,
     address: &str,

@@ -1,0 +1,30 @@
+//! The commands, a file or folder for each; the verbs of a noun lie in its folder.
+
+pub(crate) mod backup;
+pub(crate) mod browse;
+pub(crate) mod bug;
+pub(crate) mod client;
+pub(crate) mod completion;
+pub(crate) mod debug;
+pub(crate) mod demo;
+pub(crate) mod diff;
+pub(crate) mod expiry;
+pub(crate) mod history;
+pub(crate) mod install;
+pub(crate) mod local;
+pub(crate) mod location;
+pub(crate) mod man;
+pub(crate) mod migrate;
+pub(crate) mod plugin;
+pub(crate) mod repo;
+pub(crate) mod restore;
+pub(crate) mod sandbox;
+pub(crate) mod schedule;
+pub(crate) mod server;
+pub(crate) mod snapshot_location;
+pub(crate) mod status;
+pub(crate) mod undelete;
+pub(crate) mod uninstall;
+pub(crate) mod verbs;
+pub(crate) mod version;
+pub(crate) mod volume;

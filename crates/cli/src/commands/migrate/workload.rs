@@ -1,0 +1,260 @@
+//! The programs of an installation, as their Deployments and DaemonSets name them.
+
+use crate::commands::server::ServerArgs;
+use crate::flags::globals::Globals;
+use crate::flags::pflag;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory, FromArgMatches, Parser};
+use lifeboat_api::Features;
+use lifeboat_install::PLUGINS_TARGET;
+use serde_json::Value;
+
+/// The Deployment of a server, and what its arguments come to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct VeleroServer {
+    pub(super) workload: Workload,
+    pub(super) flags: Flags,
+}
+
+impl VeleroServer {
+    pub(super) fn of(deployment: &Value) -> Self {
+        let workload = Workload::of(deployment);
+        Self { flags: Flags::of(&workload.args), workload }
+    }
+}
+
+/// A Deployment or DaemonSet of Velero.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Workload {
+    pub(super) name: String,
+    /// The release of a Helm chart that it belongs to, where it does.
+    pub(super) release: Option<String>,
+    /// The image of its program.
+    pub(super) image: String,
+    /// The arguments of its program.
+    pub(super) args: Vec<String>,
+    /// The images of the init containers that bring plugins.
+    pub(super) plugin_images: Vec<String>,
+}
+
+impl Workload {
+    /// Reads one. The program of a server is in the container `velero`, that of a node agent in the first one.
+    pub(super) fn of(object: &Value) -> Self {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let all = |list: &Value| list.as_array().cloned().unwrap_or_default();
+        let pod = &object["spec"]["template"]["spec"];
+        let containers = all(&pod["containers"]);
+        let container = containers.iter().find(|one| one["name"] == "velero").or(containers.first());
+        let container = container.unwrap_or(&Value::Null);
+        let brings_plugins =
+            |one: &&Value| all(&one["volumeMounts"]).iter().any(|at| at["mountPath"] == PLUGINS_TARGET);
+        let plugins = all(&pod["initContainers"]);
+        Self {
+            name: text(&object["metadata"]["name"]),
+            release: release(&object["metadata"]).map(str::to_owned),
+            image: text(&container["image"]),
+            args: all(&container["args"]).iter().map(text).collect(),
+            plugin_images: plugins.iter().filter(brings_plugins).map(|one| text(&one["image"])).collect(),
+        }
+    }
+
+    pub(super) fn is_lifeboat(&self) -> bool {
+        let (name, _) = name_and_tag(&self.image);
+        name.rsplit('/').next() == Some("lifeboat")
+    }
+
+    /// The minor number of its release, if the tag of its image has it.
+    pub(super) fn minor(&self) -> Option<u32> {
+        let (_, tag) = name_and_tag(&self.image);
+        tag?.strip_prefix("v1.")?.split(['.', '-']).next()?.parse().ok()
+    }
+}
+
+/// The release of a chart that an object belongs to: as Helm notes it, or as charts label what other tools make of them.
+fn release(metadata: &Value) -> Option<&str> {
+    let labels = &metadata["labels"];
+    let labelled = labels["app.kubernetes.io/instance"].as_str().filter(|_| labels["helm.sh/chart"].is_string());
+    metadata["annotations"]["meta.helm.sh/release-name"].as_str().or(labelled)
+}
+
+/// Returns true if an image of a plugin is named after a provider: if the words of the provider's name, without its
+/// domain, stand in the name of the image, such as `microsoft-azure` in
+/// `velero/velero-plugin-for-microsoft-azure:v1.14`. Words that images of all plugins have are ignored.
+pub(super) fn is_called(image: &str, provider: &str) -> bool {
+    let words = |name| -> Vec<&str> {
+        let last = str::rsplit(name, '/').next().unwrap_or(name);
+        last.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect()
+    };
+    let (image, provider) = (words(name_and_tag(image).0), words(provider));
+    let says_something = |word: &&str| !["velero", "plugin", "plugins", "for"].contains(word);
+    provider.iter().any(says_something) && image.windows(provider.len()).any(|part| part == provider)
+}
+
+/// The parts of `registry:5000/velero/velero:v1.18.2@sha256:…`.
+fn name_and_tag(image: &str) -> (&str, Option<&str>) {
+    let image = image.split_once('@').map_or(image, |(image, _)| image);
+    match image.rsplit_once(':') {
+        Some((name, tag)) if !tag.contains('/') => (name, Some(tag)),
+        _ => (image, None),
+    }
+}
+
+/// The meaning of a server's arguments for this version.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Flags {
+    pub(super) features: Features,
+    /// The ConfigMap with the policies for the volumes of all backups.
+    pub(super) policies: Option<String>,
+    /// The ConfigMap with the resource modifiers for restores that name none.
+    pub(super) modifiers: Option<String>,
+    /// Flags that this version takes and does not look at.
+    pub(super) without_effect: Vec<String>,
+    /// Flags that ask for movers of the data of volumes.
+    pub(super) for_movers: Vec<String>,
+    /// Flags that are not known here.
+    pub(super) unknown: Vec<String>,
+    /// The reason why the server would not start with the others.
+    pub(super) wrong: Option<String>,
+}
+
+/// The arguments of a server, after the word `server`.
+#[derive(Debug, Parser)]
+#[command(name = "server", no_binary_name = true)]
+struct Arguments {
+    #[command(flatten)]
+    globals: Globals,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+impl Arguments {
+    fn of(args: &[String]) -> Result<Self, clap::Error> {
+        Self::from_arg_matches(&pflag::with_rules(Self::command()).try_get_matches_from(args)?)
+    }
+}
+
+impl Flags {
+    fn of(args: &[String]) -> Self {
+        let mut flags = Self::default();
+        let Some((_, args)) = args.split_first().filter(|(word, _)| *word == "server") else {
+            flags.wrong = Some("its first argument is not `server`".to_owned());
+            return flags;
+        };
+        let mut args: Vec<String> = args.to_vec();
+        loop {
+            match Arguments::of(&args) {
+                Ok(Arguments { globals, server }) => {
+                    let rules = server.rule_config_maps();
+                    return Self {
+                        features: globals.features(),
+                        policies: rules.policies.map(str::to_owned),
+                        modifiers: rules.modifiers.map(str::to_owned),
+                        wrong: server.check(&globals).err().map(|why| format!("{why:#}")),
+                        without_effect: server.without_effect(&globals).into_iter().map(str::to_owned).collect(),
+                        for_movers: server.for_movers().into_iter().map(str::to_owned).collect(),
+                        ..flags
+                    };
+                }
+                Err(e) => match unknown(&e).and_then(|name| Some((position(&args, &name)?, name))) {
+                    // The others are looked at without it.
+                    Some((at, name)) => {
+                        args.remove(at);
+                        flags.unknown.push(name.trim_start_matches('-').to_owned());
+                    }
+                    None => {
+                        let text = e.to_string();
+                        let line = text.lines().find(|line| !line.is_empty()).unwrap_or_default();
+                        flags.wrong = Some(line.trim_start_matches("error: ").to_owned());
+                        return flags;
+                    }
+                },
+            }
+        }
+    }
+}
+
+/// The flag that the command line does not have.
+fn unknown(error: &clap::Error) -> Option<String> {
+    let is_unknown = error.kind() == ErrorKind::UnknownArgument;
+    match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(name)) if is_unknown => Some(name.clone()),
+        _ => None,
+    }
+}
+
+fn position(args: &[String], name: &str) -> Option<usize> {
+    args.iter().position(|arg| arg.split('=').next() == Some(name.split('=').next().unwrap_or(name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn server(image: &str) -> Workload {
+        Workload::of(&json!({"spec": {"template": {"spec": {"containers": [{"image": image}]}}}}))
+    }
+
+    #[test]
+    fn a_deployment_is_read_with_sidecars_and_other_init_containers() {
+        let plugin = json!({"image": "velero/velero-plugin-for-aws:v1", "volumeMounts": [{"name": "plugins", "mountPath": "/target"}]});
+        let deployment = json!({"metadata": {"name": "backup-velero", "annotations": {"meta.helm.sh/release-name": "backup"}},
+            "spec": {"template": {"spec": {
+                "initContainers": [{"image": "istio/init"}, plugin],
+                "containers": [{"name": "proxy", "image": "istio/proxy"},
+                    {"name": "velero", "image": "velero/velero:v1.18.2", "args": ["server", "--features=EnableCSI"]}]}}}});
+        let expected = Workload {
+            name: "backup-velero".to_owned(),
+            release: Some("backup".to_owned()),
+            image: "velero/velero:v1.18.2".to_owned(),
+            args: vec!["server".to_owned(), "--features=EnableCSI".to_owned()],
+            plugin_images: vec!["velero/velero-plugin-for-aws:v1".to_owned()],
+        };
+        assert_eq!(Workload::of(&deployment), expected);
+    }
+
+    #[test]
+    fn the_release_of_a_chart_is_noted_by_helm_or_labelled() {
+        let labels = |chart: Option<&str>| json!({"helm.sh/chart": chart, "app.kubernetes.io/instance": "a"});
+        for (metadata, expected) in [
+            (json!({}), None),
+            (json!({"labels": labels(None)}), None),
+            (json!({"labels": labels(Some("velero-12.0.0"))}), Some("a")),
+            (json!({"labels": labels(None), "annotations": {"meta.helm.sh/release-name": "b"}}), Some("b")),
+        ] {
+            assert_eq!(release(&metadata), expected, "{metadata}");
+        }
+    }
+
+    #[test]
+    fn a_plugin_is_known_by_the_words_of_its_images_name() {
+        for (image, provider, expected) in [
+            ("velero/velero-plugin-for-gcp:v1.14.2", "velero.io/gcp", true),
+            ("velero/velero-plugin-for-gcp:v1.14.2", "gcp", true),
+            ("registry.example:5000/aws/velero-plugin-for-gcp", "aws", false),
+            ("velero/velero-plugin-for-microsoft-azure:v1.14.2", "velero.io/azure", true),
+            ("velero/velero-plugin-for-microsoft-azure:v1.14.2", "example.io/microsoft-azure", true),
+            ("velero/velero-plugin-for-microsoft-azure:v1.14.2", "example.io/azure-microsoft", false),
+            ("velero/velero-plugin-for-gcp:v1.14.2", "example.io/s", false),
+            ("velero/velero-plugin-for-gcp:v1.14.2", "digitalocean.com/velero", false),
+            ("velero/velero-plugin-for-gcp:v1.14.2", "", false),
+        ] {
+            assert_eq!(is_called(image, provider), expected, "{image} {provider}");
+        }
+    }
+
+    #[test]
+    fn the_release_is_that_of_the_tag() {
+        for (image, expected) in [
+            ("velero/velero:v1.18.2", Some(18)),
+            ("registry.example:5000/velero/velero:v1.15.0-rc.1@sha256:0", Some(15)),
+            ("registry.example:5000/velero/velero", None),
+            ("velero/velero:main", None),
+        ] {
+            assert_eq!(server(image).minor(), expected, "{image}");
+        }
+        for (image, expected) in [("lifeboat/lifeboat:v0.1.0", true), ("lifeboat/velero:v1.18.2", false)] {
+            assert_eq!(server(image).is_lifeboat(), expected, "{image}");
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! Commands on a kopia repository, in a bucket or a directory, without a cluster: `lifeboat repo create`, `snapshot`,
+//! `snapshots`, `ls`, `cat`, `restore`, `verify`, `maintenance`.
+
+pub(crate) mod cat;
+pub(crate) mod create;
+pub(crate) mod get;
+mod identity;
+pub(crate) mod list;
+pub(crate) mod maintenance;
+pub(crate) mod random;
+pub(crate) mod restore;
+pub(crate) mod snapshot;
+pub(crate) mod snapshots;
+pub(crate) mod verbs;
+pub(crate) mod verify;
+
+use crate::commands::repo::random::random;
+use crate::flags::globals::Globals;
+use crate::process::clock::clock;
+use crate::process::scratch::{ScratchArgs, ScratchFolder};
+use crate::standalone::bucket_url;
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use lifeboat_bucket::{BlobStore, ListOptions, Prefixed};
+use lifeboat_kopia::content::IndexSource;
+use lifeboat_kopia::crypto::Password;
+use lifeboat_kopia::format::directory::DirectoryEntry;
+use lifeboat_kopia::format::time::UnixNanos;
+use lifeboat_kopia::snapshot::{Snapshot, choose, entry_at};
+use lifeboat_kopia::{KopiaError, OpenOptions, Repository, WriteOptions};
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The most memory for indexes and for contents that are under way.
+const MEMORY: u64 = 96 << 20;
+
+/// The most puts at once.
+const UPLOADS: usize = 8;
+
+/// The most bytes of a file with a password.
+const MAX_PASSWORD: usize = 64 << 10;
+
+/// The repository that a command is about.
+#[derive(Debug, Args)]
+pub(crate) struct RepositoryArgs {
+    /// The kopia repository: a directory, file:///directory, or s3://bucket/prefix?region=REGION&endpoint=URL
+    #[arg(long, value_name = "URL")]
+    repo: Option<String>,
+    /// The repository of this namespace's volumes in the bucket of a backup storage location, which --bucket names
+    #[arg(long, value_name = "NAMESPACE")]
+    velero: Option<String>,
+    /// The bucket of --velero: a directory, file:///directory, or s3://bucket/prefix?region=REGION&endpoint=URL
+    #[arg(long, value_name = "URL")]
+    bucket: Option<String>,
+    /// A file with the password of the repository; that of Velero is the key repository-password of the Secret velero-repo-credentials
+    #[arg(long, value_name = "FILE")]
+    password_file: Option<PathBuf>,
+    #[command(flatten)]
+    scratch: ScratchArgs,
+}
+
+/// An open repository, and the folder in which its indexes may lie.
+pub(crate) struct OpenRepository {
+    pub(crate) repository: Repository,
+    _scratch: ScratchFolder,
+}
+
+/// The place of a repository, as the flags name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Location<'a> {
+    Url(&'a str),
+    Velero { namespace: &'a str, bucket: &'a str },
+}
+
+impl RepositoryArgs {
+    fn location(&self) -> Result<Location<'_>> {
+        match (&self.repo, &self.velero, &self.bucket) {
+            (Some(url), None, None) => Ok(Location::Url(url)),
+            (None, Some(namespace), Some(bucket)) => Ok(Location::Velero { namespace, bucket }),
+            _ => bail!("name the repository either by --repo, or by --velero and --bucket"),
+        }
+    }
+
+    fn password_file(&self) -> Result<&Path> {
+        let file = self.password_file.as_deref();
+        file.context("--password-file is missing: the file with the password of the repository")
+    }
+
+    /// True for the repository of a namespace, which Velero has made.
+    pub(crate) fn is_of_velero(&self) -> bool {
+        self.velero.is_some()
+    }
+
+    /// Opens the repository, which must be there.
+    pub(crate) async fn open(&self, globals: &Globals) -> Result<OpenRepository> {
+        self.open_at(globals, kopia_clock()).await
+    }
+
+    /// Opens it as [`RepositoryArgs::open`] does, with another clock.
+    pub(crate) async fn open_at(&self, globals: &Globals, clock: lifeboat_kopia::Clock) -> Result<OpenRepository> {
+        let password_file = self.password_file()?;
+        let password = password(password_file)?;
+        let scratch = self.scratch.folder()?;
+        let store = match self.location()? {
+            Location::Url(url) => bucket_url::open_existing("--repo", url, globals.patience()).await?,
+            Location::Velero { namespace, bucket } => {
+                let bucket = bucket_url::open_existing("--bucket", bucket, globals.patience()).await?;
+                of_velero(bucket, namespace).await?
+            }
+        };
+        let options = OpenOptions {
+            scratch: scratch.path().to_owned(),
+            clock,
+            memory: MEMORY,
+            threads: threads(),
+            indexes: IndexSource::default(),
+        };
+        let repository = Repository::open(store, password, options).await.map_err(|error| match error {
+            KopiaError::WrongPassword { .. } => {
+                anyhow::Error::new(error).context(format!("look at {}", password_file.display()))
+            }
+            error => error.into(),
+        })?;
+        Ok(OpenRepository { repository, _scratch: scratch })
+    }
+}
+
+/// Options of a writer as this user on this host.
+fn write_options(user: &str, host: &str) -> WriteOptions {
+    WriteOptions {
+        user: user.to_owned(),
+        host: host.to_owned(),
+        random: random(),
+        threads: threads(),
+        memory: MEMORY,
+        uploads: UPLOADS,
+    }
+}
+
+/// The threads that hash, compress and encrypt.
+fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZero::get)
+}
+
+/// The real clock, as repositories count.
+pub(crate) fn kopia_clock() -> lifeboat_kopia::Clock {
+    let clock = clock();
+    Arc::new(move || UnixNanos(i64::try_from(clock().as_nanosecond()).unwrap_or(i64::MAX)))
+}
+
+/// Reads a password: a file without a line break at its end.
+fn password(file: &Path) -> Result<Password> {
+    let path = file.display();
+    let text =
+        std::fs::read_to_string(file).with_context(|| format!("read the password of the repository from {path}"))?;
+    if text.len() > MAX_PASSWORD {
+        bail!("{path} is too long for a password: it has {} bytes", text.len());
+    }
+    let text = text.strip_suffix('\n').map_or(text.as_str(), |line| line.strip_suffix('\r').unwrap_or(line));
+    if text.is_empty() {
+        bail!("{path} is empty: it has to hold the password of the repository");
+    }
+    Ok(Password::new(text.to_owned()))
+}
+
+/// The part of a location's bucket that holds the repository of a namespace (velero: pkg/repository/config/config.go).
+async fn of_velero(bucket: Arc<dyn BlobStore>, namespace: &str) -> Result<Arc<dyn BlobStore>> {
+    let prefix = prefix_of(namespace);
+    let has = async |prefix: &str| -> Result<bool> {
+        let page = bucket.list(ListOptions { prefix: prefix.to_owned(), ..ListOptions::default() }).await?;
+        Ok(!page.entries.is_empty() || page.continuation.is_some())
+    };
+    if !has(&prefix).await? {
+        if has(&format!("restic/{namespace}/")).await? {
+            bail!(
+                "the repository of namespace {namespace} is one of restic, which this version cannot read: use restic"
+            );
+        }
+        bail!(
+            "{} has nothing below {prefix}: namespace {namespace} has no kopia repository there (Velero makes one for each \
+             namespace whose volumes it saves)",
+            bucket.describe()
+        );
+    }
+    Ok(Arc::new(Prefixed::new(bucket, prefix)))
+}
+
+/// The place of a namespace's repository in a location's bucket.
+fn prefix_of(namespace: &str) -> String {
+    format!("kopia/{namespace}/")
+}
+
+/// A snapshot, or a path in it, as a command names it: `SNAPSHOT[:PATH]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SnapshotPath {
+    pub(crate) snapshot: String,
+    pub(crate) path: String,
+}
+
+impl std::str::FromStr for SnapshotPath {
+    type Err = std::convert::Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (snapshot, path) = text.split_once(':').unwrap_or((text, ""));
+        Ok(Self { snapshot: snapshot.to_owned(), path: path.to_owned() })
+    }
+}
+
+impl SnapshotPath {
+    /// Finds the entry. A snapshot that was not finished is named on standard error.
+    pub(crate) async fn find(&self, repository: &Repository) -> Result<(Snapshot, DirectoryEntry)> {
+        let snapshots = repository.snapshots().await?;
+        let snapshot = choose(&snapshots, &self.snapshot)?.clone();
+        let document = snapshot
+            .document
+            .as_ref()
+            .map_err(|why| anyhow::anyhow!("the manifest of snapshot {} cannot be read: {why}", snapshot.id))?;
+        if let Some(reason) = &document.incomplete {
+            let text = format!("warning: snapshot {} was not finished ({reason}): files may be missing", snapshot.id);
+            crate::output::errors::warn(Some(&text));
+        }
+        let root = document.root.as_ref().with_context(|| format!("snapshot {} has no root", snapshot.id))?;
+        let entry = entry_at(repository.contents(), root, &self.path).await?;
+        Ok((snapshot, entry))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lifeboat_bucket::{Memory, PutOptions};
+
+    #[test]
+    fn a_path_follows_the_snapshot_after_a_colon() {
+        let parsed = |text: &str| text.parse::<SnapshotPath>().map(|one| (one.snapshot, one.path)).unwrap();
+        let expected = |snapshot: &str, path: &str| (snapshot.to_owned(), path.to_owned());
+        assert_eq!(parsed("latest"), expected("latest", ""));
+        assert_eq!(parsed("abcd:/a/b:c"), expected("abcd", "/a/b:c"));
+        assert_eq!(parsed("abcd:"), expected("abcd", ""));
+    }
+
+    #[tokio::test]
+    async fn a_namespace_without_repository_is_refused_with_the_reason() {
+        let bucket: Arc<dyn BlobStore> = Arc::new(Memory::default());
+        for key in ["kopia/shop/kopia.repository", "restic/old/config"] {
+            bucket.put(key, b"x".to_vec().into(), PutOptions::default()).await.unwrap();
+        }
+        let opened = of_velero(bucket.clone(), "shop").await.unwrap();
+        assert!(opened.exists("kopia.repository").await.unwrap());
+        let restic = of_velero(bucket.clone(), "old").await.unwrap_err().to_string();
+        assert!(restic.contains("is one of restic"), "{restic}");
+        // A name that only begins like another is none.
+        let missing = of_velero(bucket, "sho").await.unwrap_err().to_string();
+        assert!(missing.contains("has nothing below kopia/sho/"), "{missing}");
+    }
+}

@@ -1,0 +1,42 @@
+//! `lifeboat repo cat`.
+
+use super::{RepositoryArgs, SnapshotPath};
+use crate::flags::globals::Globals;
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use futures::TryStreamExt;
+use lifeboat_kopia::format::directory::EntryType;
+use lifeboat_kopia::object;
+use std::io::Write;
+use std::process::ExitCode;
+
+/// `lifeboat repo cat SNAPSHOT:PATH`.
+#[derive(Debug, Args)]
+pub(crate) struct CatArgs {
+    /// The snapshot, by its ID, the beginning of one, or latest; and the path of a file in it
+    #[arg(value_name = "SNAPSHOT:PATH")]
+    entry: SnapshotPath,
+    #[command(flatten)]
+    repository: RepositoryArgs,
+}
+
+impl CatArgs {
+    pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
+        let opened = self.repository.open(globals).await?;
+        let (snapshot, entry) = self.entry.find(&opened.repository).await?;
+        let path = if self.entry.path.is_empty() { "the root" } else { &self.entry.path };
+        match &entry.entry_type {
+            EntryType::File | EntryType::Symlink => {}
+            EntryType::Directory => bail!("{path} of snapshot {} is a directory: name a file", snapshot.id),
+            EntryType::Unknown(word) => bail!("{path} of snapshot {} is of the type {word:?}", snapshot.id),
+        }
+        let object = entry.object.with_context(|| format!("{path} of snapshot {} has no bytes", snapshot.id))?;
+        let mut bytes = object::bytes(opened.repository.contents(), &object);
+        let mut out = std::io::stdout().lock();
+        while let Some(piece) = bytes.try_next().await? {
+            out.write_all(&piece)?;
+        }
+        out.flush()?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,152 @@
+//! `lifeboat repo ls`.
+
+use super::{RepositoryArgs, SnapshotPath};
+use crate::flags::globals::Globals;
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+use futures::TryStreamExt;
+use lifeboat_kopia::Repository;
+use lifeboat_kopia::format::directory::{DirectoryEntry, EntryType};
+use lifeboat_kopia::format::object_id::ObjectId;
+use lifeboat_kopia::snapshot::{EntryState, TreeEntry, entries};
+use lifeboat_object::printable;
+use serde_json::json;
+use std::io::{BufWriter, Write};
+use std::process::ExitCode;
+
+/// The deepest tree that is listed.
+const MAX_DEPTH: usize = 1024;
+
+/// `lifeboat repo ls SNAPSHOT[:PATH]`.
+#[derive(Debug, Args)]
+pub(crate) struct LsArgs {
+    /// The snapshot, by its ID, the beginning of one, or latest; and a path in it
+    #[arg(value_name = "SNAPSHOT[:PATH]")]
+    entry: SnapshotPath,
+    /// List what is in directories below, too
+    #[arg(long, short)]
+    recursive: bool,
+    /// Print mode, owner, group, size and time of each entry
+    #[arg(long, short)]
+    long: bool,
+    /// Print each entry as a line of json
+    #[arg(long, short, value_enum, conflicts_with = "long")]
+    output: Option<Lines>,
+    #[command(flatten)]
+    repository: RepositoryArgs,
+}
+
+/// `-o`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Lines {
+    /// A JSON object in each line
+    Json,
+}
+
+impl LsArgs {
+    pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
+        let opened = self.repository.open(globals).await?;
+        let (_, entry) = self.entry.find(&opened.repository).await?;
+        let mut out = BufWriter::new(std::io::stdout().lock());
+        let mut all_readable = true;
+        match (&entry.entry_type, entry.object) {
+            (EntryType::Directory, Some(object)) => {
+                all_readable = self.directory(&opened.repository, object, &mut out).await?;
+            }
+            _ => self.line(&mut out, "", &TreeEntry::new(entry))?,
+        }
+        out.flush()?;
+        Ok(if all_readable { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    /// Prints a directory, and those below it where that is asked for: parents before children. Gives false where a
+    /// directory below could not be read, which is told.
+    async fn directory(&self, repository: &Repository, root: ObjectId, out: &mut impl Write) -> Result<bool> {
+        let mut all_readable = true;
+        let mut waiting = vec![(String::new(), root, 0)];
+        while let Some((path, object, depth)) = waiting.pop() {
+            let mut below = Vec::new();
+            let mut children = entries(repository.contents(), &object);
+            loop {
+                let child = match children.try_next().await {
+                    Ok(Some(child)) => child,
+                    Ok(None) => break,
+                    Err(error) if path.is_empty() => return Err(error.into()),
+                    Err(error) => {
+                        all_readable = false;
+                        out.flush()?;
+                        writeln!(std::io::stderr(), "error: {}: {}", printable(&path), printable(&error))?;
+                        break;
+                    }
+                };
+                self.line(out, &path, &child)?;
+                if let (true, EntryType::Directory, Some(object)) =
+                    (self.recursive, &child.entry.entry_type, child.entry.object)
+                {
+                    anyhow::ensure!(depth < MAX_DEPTH, "{path}: the tree is deeper than {MAX_DEPTH} directories");
+                    below.push((format!("{path}{}/", child.entry.name), object, depth + 1));
+                }
+            }
+            // The first of them is next.
+            waiting.extend(below.into_iter().rev());
+        }
+        Ok(all_readable)
+    }
+
+    fn line(&self, out: &mut impl Write, path: &str, child: &TreeEntry) -> Result<()> {
+        let entry = &child.entry;
+        let name = format!("{path}{}", entry.name);
+        if self.output.is_some() {
+            writeln!(out, "{}", value(&name, child))?;
+            return Ok(());
+        }
+        let note = match &child.state {
+            EntryState::Whole => String::new(),
+            EntryState::CutShort { name } => format!("  (beginning of {name}: its upload was cut short)"),
+            EntryState::Unreadable { why } => format!("  (cannot be restored: {why})"),
+        };
+        let slash = if entry.entry_type == EntryType::Directory { "/" } else { "" };
+        let long = if self.long { long(entry) } else { String::new() };
+        writeln!(out, "{}", printable(format!("{long}{name}{slash}{note}")))?;
+        Ok(())
+    }
+}
+
+/// Mode, owner, group, size and time.
+fn long(entry: &DirectoryEntry) -> String {
+    let letter = match entry.entry_type {
+        EntryType::File => '-',
+        EntryType::Directory => 'd',
+        EntryType::Symlink => 'l',
+        EntryType::Unknown(_) => '?',
+    };
+    let (mode, modified) = (entry.mode, entry.modified.to_string());
+    format!("{letter}{mode:04o} {:>6} {:>6} {:>14} {modified:<30} ", entry.uid, entry.gid, entry.size)
+}
+
+/// An entry as JSON.
+fn value(path: &str, child: &TreeEntry) -> serde_json::Value {
+    let entry = &child.entry;
+    let entry_type = match &entry.entry_type {
+        EntryType::File => "file",
+        EntryType::Directory => "directory",
+        EntryType::Symlink => "symlink",
+        EntryType::Unknown(word) => word,
+    };
+    let problem = match &child.state {
+        EntryState::Whole => None,
+        EntryState::CutShort { .. } => Some("its upload was cut short".to_owned()),
+        EntryState::Unreadable { why } => Some(why.clone()),
+    };
+    json!({
+        "path": path,
+        "type": entry_type,
+        "mode": format!("{:04o}", entry.mode),
+        "uid": entry.uid,
+        "gid": entry.gid,
+        "size": entry.size,
+        "modified": entry.modified.to_string(),
+        "object": entry.object.map(|object| object.to_string()),
+        "problem": problem,
+    })
+}

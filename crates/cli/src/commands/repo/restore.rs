@@ -1,0 +1,216 @@
+//! `lifeboat repo restore`.
+
+use super::{RepositoryArgs, SnapshotPath};
+use crate::flags::globals::Globals;
+use crate::output::exit_code::PARTIALLY_FAILED;
+use crate::output::progress::shown;
+use crate::output::{Output, print_resource};
+use anyhow::{Context, Result};
+use clap::{Args, ValueEnum};
+use lifeboat_mover::restore::{Existing, RestoreOptions, RestoreReport, restore};
+use lifeboat_mover::{Progress, Totals};
+use lifeboat_object::printable;
+use serde_json::json;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// `lifeboat repo restore SNAPSHOT[:PATH] TARGET`.
+#[derive(Debug, Args)]
+pub(crate) struct RestoreArgs {
+    /// The snapshot, by its ID, the beginning of one, or latest; and the path of a directory or file in it
+    #[arg(value_name = "SNAPSHOT[:PATH]")]
+    entry: SnapshotPath,
+    /// The folder into which the tree goes, made when it is missing; or the file or block device
+    #[arg(value_name = "TARGET")]
+    target: PathBuf,
+    /// Policy for files that exist
+    #[arg(long, value_enum, default_value_t = ExistingFiles::Update)]
+    existing: ExistingFiles,
+    /// Delete what the target has and the snapshot has not
+    #[arg(long)]
+    delete_extra: bool,
+    /// Write zeros instead of leaving holes
+    #[arg(long)]
+    no_sparse: bool,
+    /// Leave owner and group as those of the user who restores
+    #[arg(long)]
+    no_owners: bool,
+    /// End at the first file that cannot be restored
+    #[arg(long)]
+    stop_at_first_error: bool,
+    /// Print the report as json or yaml
+    #[arg(long, short, value_enum)]
+    output: Option<Output>,
+    #[command(flatten)]
+    repository: RepositoryArgs,
+}
+
+/// `--existing`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ExistingFiles {
+    /// A file of equal size and time is left alone, of any other only the pieces that differ are fetched and written
+    Update,
+    /// The same, but times are not believed: each file is read and compared
+    Verify,
+    /// Each file is written anew
+    Overwrite,
+    /// A file that exists is an error and stays as it is
+    Keep,
+}
+
+impl RestoreArgs {
+    pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
+        let opened = self.repository.open(globals).await?;
+        let (snapshot, entry) = self.entry.find(&opened.repository).await?;
+        let repository = Arc::new(opened.repository.clone());
+        let options = RestoreOptions {
+            existing: match self.existing {
+                ExistingFiles::Update => Existing::Update,
+                ExistingFiles::Verify => Existing::Verify,
+                ExistingFiles::Overwrite => Existing::Overwrite,
+                ExistingFiles::Keep => Existing::Keep,
+            },
+            delete_extra: self.delete_extra,
+            sparse: !self.no_sparse,
+            owners: !self.no_owners,
+            stop_at_first_error: self.stop_at_first_error,
+            ..RestoreOptions::new(&self.target)
+        };
+        let progress = Arc::new(Progress::default());
+        let began = Instant::now();
+        let line = || format!("restore: {}", describe(&progress.totals(), began.elapsed()));
+        let interrupted = "the restore was interrupted: the same command goes on where it was";
+        let report = shown(line, interrupted, restore(&repository, &entry, &options, &progress)).await?;
+        let report =
+            report.with_context(|| format!("restore snapshot {} to {}", snapshot.id, self.target.display()))?;
+        self.print(&report)?;
+        Ok(if is_whole(&report) { ExitCode::SUCCESS } else { ExitCode::from(PARTIALLY_FAILED) })
+    }
+
+    fn print(&self, report: &RestoreReport) -> Result<()> {
+        let totals = &report.totals;
+        if let Some(output) = self.output {
+            let failures: Vec<_> =
+                report.failures.iter().map(|failure| json!({"path": failure.path, "reason": failure.why})).collect();
+            let value = json!({
+                "files": totals.files,
+                "directories": totals.directories,
+                "symlinks": totals.symlinks,
+                "bytesWritten": totals.bytes_written,
+                "bytesFetched": totals.bytes_fetched,
+                "bytesUnchanged": totals.bytes_unchanged,
+                "deleted": report.deleted,
+                "failed": report.failed,
+                "failures": failures,
+                "missingInSnapshot": report.missing_in_snapshot,
+                "ownersNotSet": report.owners_not_set,
+                "attributesNotSet": report.attributes_not_set,
+                "unfinished": report.unfinished,
+                "namesChanged": report.names_changed,
+                "notCleared": report.not_cleared,
+            });
+            return print_resource(&value, output);
+        }
+        for failure in &report.failures {
+            let path = if failure.path.is_empty() { "the root" } else { &failure.path };
+            writeln!(std::io::stderr(), "error: {}: {}", printable(path), printable(&failure.why))?;
+        }
+        for warning in warnings(report) {
+            writeln!(std::io::stderr(), "warning: {warning}")?;
+        }
+        writeln!(
+            std::io::stdout(),
+            "{} files, {} directories, {} symlinks; {} bytes written, {} fetched, {} there already; {} deleted, {} failed",
+            totals.files,
+            totals.directories,
+            totals.symlinks,
+            totals.bytes_written,
+            totals.bytes_fetched,
+            totals.bytes_unchanged,
+            report.deleted,
+            report.failed
+        )?;
+        Ok(())
+    }
+}
+
+/// True where everything that was saved is there.
+fn is_whole(report: &RestoreReport) -> bool {
+    report.failed == 0 && report.missing_in_snapshot == 0 && report.unfinished == 0
+}
+
+/// Differences from what was saved that are no failures of single files.
+fn warnings(report: &RestoreReport) -> Vec<String> {
+    let more = report.failed.saturating_sub(report.failures.len() as u64);
+    let counted = [
+        (more, "more entries failed"),
+        (report.missing_in_snapshot, "entries could not be read when the snapshot was taken, and are not in it"),
+        (report.unfinished, "files were cut short while they were saved, and are left out"),
+        (report.names_changed, "names had bytes that are no UTF-8: the repository has U+FFFD in their place"),
+        (
+            report.attributes_not_set,
+            "entries of other owners keep their permissions and times: run it as root to set them",
+        ),
+        (report.not_cleared, "directories keep what the snapshot may not have: it does not have all that was in them"),
+    ];
+    let mut warnings: Vec<String> =
+        counted.into_iter().filter(|(count, _)| *count > 0).map(|(count, text)| format!("{count} {text}")).collect();
+    if report.owners_not_set {
+        warnings.push("owners are those of the user who restores: run it as root to set them".to_owned());
+    }
+    warnings
+}
+
+/// Counts, rate, and the time that is left as soon as the whole is known.
+fn describe(totals: &Totals, elapsed: Duration) -> String {
+    let bytes = totals.bytes_written + totals.bytes_unchanged;
+    let rate = bytes as f64 / elapsed.as_secs_f64().max(f64::EPSILON);
+    let mebibytes = |bytes: f64| format!("{:.1} MiB", bytes / f64::from(1 << 20));
+    let (done, rate_text) = (mebibytes(bytes as f64), mebibytes(rate));
+    if totals.expected_bytes == 0 && totals.expected_files == 0 {
+        return format!("{} files, {done}, {rate_text}/s", totals.files);
+    }
+    let left = totals.expected_bytes.saturating_sub(bytes) as f64 / rate;
+    let left = if left.is_finite() && left >= 1.0 { format!(", {left:.0} s left") } else { String::new() };
+    format!(
+        "{} of {} files, {done} of {}, {rate_text}/s{left}",
+        totals.files,
+        totals.expected_files,
+        mebibytes(totals.expected_bytes as f64)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_tells_how_much_and_how_long_yet() {
+        let mut totals = Totals { files: 3, bytes_written: 5 << 20, bytes_unchanged: 5 << 20, ..Totals::default() };
+        assert_eq!(describe(&totals, Duration::from_secs(10)), "3 files, 10.0 MiB, 1.0 MiB/s");
+        (totals.expected_files, totals.expected_bytes) = (9, 40 << 20);
+        assert_eq!(
+            describe(&totals, Duration::from_secs(10)),
+            "3 of 9 files, 10.0 MiB of 40.0 MiB, 1.0 MiB/s, 30 s left"
+        );
+    }
+
+    #[test]
+    fn a_restore_is_whole_only_when_everything_that_was_saved_is_there() {
+        let whole = RestoreReport { owners_not_set: true, names_changed: 1, ..RestoreReport::default() };
+        assert!(is_whole(&whole));
+        assert_eq!(warnings(&whole).len(), 2);
+        for part in [
+            RestoreReport { failed: 1, ..RestoreReport::default() },
+            RestoreReport { missing_in_snapshot: 1, ..RestoreReport::default() },
+            RestoreReport { unfinished: 1, ..RestoreReport::default() },
+        ] {
+            assert!(!is_whole(&part), "{part:?}");
+            assert_eq!(warnings(&part).len(), 1, "{part:?}");
+        }
+    }
+}

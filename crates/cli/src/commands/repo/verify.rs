@@ -1,0 +1,116 @@
+//! `lifeboat repo verify`.
+
+use super::RepositoryArgs;
+use crate::flags::globals::Globals;
+use crate::output::progress::shown;
+use crate::output::{Output, print_resource};
+use anyhow::{Result, bail};
+use clap::Args;
+use lifeboat_kopia::snapshot::choose;
+use lifeboat_kopia::verify::{Problem, VerifyOptions, VerifyReport};
+use lifeboat_object::printable;
+use serde_json::json;
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Problems that are printed; all are counted.
+const PRINTED: usize = 1000;
+
+/// `lifeboat repo verify [SNAPSHOT…]`.
+#[derive(Debug, Args)]
+pub(crate) struct VerifyArgs {
+    /// The snapshots, each by its ID, the beginning of one, or latest; all when left out
+    #[arg(value_name = "SNAPSHOT")]
+    snapshots: Vec<String>,
+    /// The share of files whose bytes are read, decrypted and compared, in percent; directories are always read
+    #[arg(long, value_name = "PERCENT", default_value_t = 100.0)]
+    files_percent: f64,
+    /// Look only whether all that snapshots refer to is there: read no bytes of files
+    #[arg(long, conflicts_with = "files_percent")]
+    structure: bool,
+    /// The seed by which files are chosen for --files-percent; another one chooses others
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    seed: u64,
+    /// Print the report as json or yaml
+    #[arg(long, short, value_enum)]
+    output: Option<Output>,
+    #[command(flatten)]
+    repository: RepositoryArgs,
+}
+
+impl VerifyArgs {
+    pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
+        if !(0.0..=100.0).contains(&self.files_percent) {
+            bail!("--files-percent {} is not between 0 and 100", self.files_percent);
+        }
+        let opened = self.repository.open(globals).await?;
+        let limits = opened.repository.contents().limits();
+        let snapshots = if self.snapshots.is_empty() {
+            None
+        } else {
+            let all = opened.repository.snapshots().await?;
+            let chosen: Result<BTreeSet<String>, _> =
+                self.snapshots.iter().map(|text| choose(&all, text).map(|one| one.id.clone())).collect();
+            Some(chosen?)
+        };
+        let files_percent = if self.structure { 0.0 } else { self.files_percent };
+        let options = VerifyOptions { snapshots, files_percent, seed: self.seed, directories: limits.requests, limits };
+        let problems: Arc<Mutex<Vec<String>>> = Arc::default();
+        let noted = Arc::clone(&problems);
+        let verifying = opened.repository.verify(options, move |problem| {
+            let mut problems = noted.lock().unwrap_or_else(PoisonError::into_inner);
+            if problems.len() < PRINTED {
+                problems.push(sentence(&problem));
+            }
+        });
+        let found = || problems.lock().unwrap_or_else(PoisonError::into_inner).len();
+        let line = || format!("verify: {} problems so far", found());
+        let report = shown(line, "the verification was interrupted, and has no result", verifying).await??;
+        let problems = std::mem::take(&mut *problems.lock().unwrap_or_else(PoisonError::into_inner));
+        self.print(&report, &problems)?;
+        let is_well = report.problems == 0 && report.damaged_index_entries == 0;
+        Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    fn print(&self, report: &VerifyReport, problems: &[String]) -> Result<()> {
+        if let Some(output) = self.output {
+            let value = json!({
+                "snapshots": report.snapshots,
+                "directories": report.directories,
+                "files": report.files,
+                "contentsRead": report.contents,
+                "bytesRead": report.bytes,
+                "damagedIndexEntries": report.damaged_index_entries,
+                "problemCount": report.problems,
+                "problems": problems,
+            });
+            return print_resource(&value, output);
+        }
+        let mut out = std::io::stdout().lock();
+        for problem in problems {
+            writeln!(out, "{}", printable(problem))?;
+        }
+        let more = report.problems.saturating_sub(problems.len() as u64);
+        if more > 0 {
+            writeln!(out, "and {more} more")?;
+        }
+        if report.damaged_index_entries > 0 {
+            writeln!(out, "{} entries of indexes cannot be read", report.damaged_index_entries)?;
+        }
+        let VerifyReport { snapshots, directories, files, contents, bytes, problems, .. } = report;
+        writeln!(
+            out,
+            "{snapshots} snapshots, {directories} directories, {files} files; {contents} contents read, {bytes} bytes; \
+             {problems} problems"
+        )?;
+        Ok(())
+    }
+}
+
+/// A problem in one line.
+fn sentence(problem: &Problem) -> String {
+    let place = if problem.path.is_empty() { "the root" } else { &problem.path };
+    format!("snapshot {}: {place}: {}", problem.snapshot, problem.error)
+}

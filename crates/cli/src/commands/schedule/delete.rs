@@ -1,0 +1,72 @@
+//! `lifeboat schedule delete`.
+
+use crate::flags::globals::Globals;
+use crate::requests::client;
+use crate::resource::expiry::lists;
+use crate::resource::release::{kept_by_rules, release, released_with, staying};
+use crate::resource::{DeleteArgs, chosen, together};
+use anyhow::Result;
+use clap::Args;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use lifeboat_api::Schedule;
+use lifeboat_client::ObjectIdentity;
+use lifeboat_lifecycle::phase::backup_expiry::{ExpiryInput, expiries};
+use std::io::Write;
+use std::process::ExitCode;
+
+/// Schedules that are to go.
+#[derive(Debug, Args)]
+pub(crate) struct ScheduleDeleteArgs {
+    #[command(flatten)]
+    delete: DeleteArgs,
+    /// Release the backups that their rules keep: these go when their time is over
+    #[arg(long)]
+    release_backups: bool,
+}
+
+pub(crate) async fn delete(args: &ScheduleDeleteArgs, globals: &Globals) -> Result<ExitCode> {
+    let (client, now) = (client(globals).await?, Timestamp::now());
+    args.delete.which.is_one_way()?;
+    let lists = match lists(&client).await {
+        Ok(lists) => lists,
+        Err(why) if args.release_backups => return Err(why),
+        Err(why) => {
+            writeln!(
+                std::io::stderr(),
+                "It is not known which backups their rules keep; these stay until released: {why:#}"
+            )?;
+            ExpiryInput::default()
+        }
+    };
+    let all = expiries(&lists, &TimeZone::UTC, now);
+    let told = if args.release_backups { released_with } else { staying };
+    let consequences = |found: &[Schedule]| -> Vec<String> {
+        let names = found.iter().map(|schedule| &schedule.metadata.name);
+        names.filter_map(|name| told(name, &kept_by_rules(&all, name))).collect()
+    };
+    let Some((found, mut errors)) = chosen(&args.delete, &client, consequences).await? else {
+        return Ok(ExitCode::SUCCESS);
+    };
+    let mut out = std::io::stdout();
+    if found.is_empty() {
+        writeln!(out, "No schedules found")?;
+        return together(errors);
+    }
+    for schedule in &found {
+        let name = &schedule.metadata.name;
+        match client.delete_exactly::<Schedule>(&ObjectIdentity::of(&schedule.metadata)).await {
+            Ok(_) => writeln!(out, "Schedule deleted: {name}")?,
+            Err(e) => {
+                errors.push(e.into());
+                continue;
+            }
+        }
+        if args.release_backups {
+            let mut kept = kept_by_rules(&all, name);
+            kept.retain(|expiry| expiry.is_own);
+            errors.extend(release(&client, &kept, &lists.locations, now).await.err());
+        }
+    }
+    together(errors)
+}

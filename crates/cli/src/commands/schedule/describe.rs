@@ -1,0 +1,34 @@
+//! `lifeboat schedule describe`.
+
+use crate::flags::globals::Globals;
+use crate::output::describe::schedule::describe as schedule_text;
+use crate::requests::client;
+use crate::requests::describe::style;
+use crate::resource::describe::{between, find};
+use anyhow::Result;
+use clap::Args;
+use lifeboat_api::Schedule;
+use std::io::Write;
+use std::process::ExitCode;
+
+/// Which schedules to describe.
+#[derive(Debug, Args)]
+pub(crate) struct ScheduleDescribeArgs {
+    /// Names; all when left out
+    names: Vec<String>,
+    /// Without names, only those with these labels
+    #[arg(long, short = 'l', default_value = "", value_name = "SELECTOR")]
+    selector: String,
+}
+
+impl ScheduleDescribeArgs {
+    pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
+        let client = client(globals).await?;
+        let style = style(globals, false);
+        let found: Vec<Schedule> = find(&client, &self.names, &self.selector).await?;
+        for (at, schedule) in found.iter().enumerate() {
+            write!(std::io::stdout(), "{}{}", between(at), schedule_text(schedule, &style))?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,17 @@
+//! `lifeboat snapshot-location get`: the rows of a list.
+
+use crate::resource::TableKind;
+use jiff::Timestamp;
+use lifeboat_api::{ObjectMeta, VolumeSnapshotLocation};
+
+impl TableKind for VolumeSnapshotLocation {
+    const COLUMNS: &'static [&'static str] = &["NAME", "PROVIDER"];
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn cells(&self, _: Timestamp) -> Vec<String> {
+        vec![self.metadata.name.clone(), self.spec.provider.clone()]
+    }
+}

@@ -1,0 +1,37 @@
+//! `lifeboat snapshot-location set`.
+
+use crate::commands::location::create::credential;
+use crate::flags::globals::Globals;
+use crate::flags::{self, KeyValuePairs};
+use crate::requests::client;
+use crate::resource::change::change;
+use anyhow::Result;
+use clap::Args;
+use lifeboat_api::VolumeSnapshotLocation;
+use std::io::Write;
+use std::process::ExitCode;
+
+/// Settings to change of a location.
+#[derive(Debug, Args)]
+pub(crate) struct SnapshotLocationSetArgs {
+    /// Its name
+    name: String,
+    /// The Secret with the credentials and its key
+    #[arg(long, value_parser = flags::pairs, value_name = "SECRET=KEY")]
+    credential: Vec<KeyValuePairs>,
+}
+
+impl SnapshotLocationSetArgs {
+    pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
+        let client = client(globals).await?;
+        let credential = credential(&self.credential)?;
+        change(&client, &self.name, "configured", |before: &VolumeSnapshotLocation| {
+            let mut after = before.clone();
+            after.spec.credential = credential.clone().or(after.spec.credential.take());
+            Ok(Some(after))
+        })
+        .await?;
+        writeln!(std::io::stdout(), "Volume snapshot location \"{}\" configured successfully.", self.name)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

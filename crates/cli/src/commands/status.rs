@@ -1,0 +1,108 @@
+//! `lifeboat status`: protected and unprotected namespaces and volumes, on one screen.
+
+mod follow;
+mod looked;
+mod rhythm;
+mod screen;
+mod state;
+mod watched;
+
+use crate::flags::globals::Globals;
+use crate::flags::{self, Optional};
+use crate::output::exit_code::ATTENTION;
+use crate::output::print_resource;
+use crate::requests::client;
+use crate::resource::Format;
+use anyhow::Result;
+use clap::Args;
+use clap::builder::EnumValueParser;
+use lifeboat_lifecycle::coverage::Inventory;
+use looked::{LOOKING, ServerQuery, StatusInput, inventory, next_backups};
+use screen::StatusScreen;
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+
+/// Output format of the status.
+#[derive(Debug, Args)]
+pub(crate) struct StatusArgs {
+    /// Show it again when something changes, and every five seconds, until ctrl-c
+    #[arg(long)]
+    watch: bool,
+    /// Show all namespaces; without it ten at most, the worst ones
+    #[arg(long)]
+    details: bool,
+    /// Longest wait for the server's answer
+    #[arg(long, value_parser = flags::duration, default_value = "5s", value_name = "DURATION")]
+    timeout: lifeboat_api::Duration,
+    /// Form of the output
+    #[arg(long, short, value_parser = flags::optional(EnumValueParser::<Format>::new()), default_value = "", value_name = "FORM")]
+    output: Optional<Format>,
+}
+
+/// Longest time for a request of a watch. Until it has failed, the last known state is shown.
+const FOLLOWING: lifeboat_api::Duration = lifeboat_api::Duration::from_secs(15);
+
+impl StatusArgs {
+    pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
+        let own = match self.watch {
+            true => client(&globals.with_requests_within(FOLLOWING)).await?,
+            false => client(globals).await?,
+        };
+        // Which of its requests was not answered is only known when they give up before the answer is due.
+        let asking = ServerQuery {
+            client: client(&globals.with_requests_within(self.timeout)).await?,
+            patience: self.timeout.to_std(),
+        };
+        let program = &globals.program.name;
+        if self.watch {
+            let show = |known: Result<StatusInput<'_>, String>| match known {
+                Ok(view) => self.show(&StatusScreen::of(view, &own.namespace, program)),
+                Err(why) => self.tell(&why),
+            };
+            return Box::pin(watched::watch(&own, asking, show)).await.map(|()| ExitCode::SUCCESS);
+        }
+        let patient = client(&globals.with_requests_within(LOOKING)).await?;
+        let asked = async {
+            let server = asking.ask().await;
+            // One that is not there is not waited for once more.
+            let next = if server.is_ok() { next_backups(&patient).await } else { None };
+            (server, next)
+        };
+        let (inventory, (server, next_backups)) = tokio::join!(Box::pin(inventory(&own)), Box::pin(asked));
+        let inventory = Inventory { next_backups, ..inventory? };
+        let status = StatusScreen::of(StatusInput { inventory: &inventory, server: &server }, &own.namespace, program);
+        self.show(&status)?;
+        let is_well = status.server.is_ok() && status.coverage.attention.is_empty();
+        Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::from(ATTENTION) })
+    }
+
+    fn show(&self, status: &StatusScreen) -> Result<()> {
+        if let Some(output) = self.output.and_then(Format::machine) {
+            return print_resource(&status.value(), output);
+        }
+        let mut text = Vec::new();
+        status.write(&mut text, self.details)?;
+        self.print(&text)
+    }
+
+    /// Says why nothing can be shown for now.
+    fn tell(&self, why: &str) -> Result<()> {
+        let text = format!("The status is not known now: {why}\n");
+        // Programs read one document after the other.
+        if self.output.and_then(Format::machine).is_some() {
+            std::io::stderr().write_all(text.as_bytes())?;
+            return Ok(());
+        }
+        self.print(text.as_bytes())
+    }
+
+    fn print(&self, text: &[u8]) -> Result<()> {
+        let mut out = std::io::stdout();
+        if self.watch && out.is_terminal() {
+            // To the upper left corner, and nothing below.
+            write!(out, "\x1b[H\x1b[2J")?;
+        }
+        out.write_all(text)?;
+        Ok(out.flush()?)
+    }
+}

@@ -1,0 +1,83 @@
+//! Data of the status, read once.
+
+use crate::requests::status::{server_answer, server_status};
+use crate::resource::expiry::lists;
+use anyhow::{Context, Result};
+use lifeboat_api::ObjectMeta;
+use lifeboat_client::Client;
+use lifeboat_cluster::ClusterError;
+use lifeboat_control::namespaces_to_protect;
+use lifeboat_lifecycle::coverage::Inventory;
+use lifeboat_lifecycle::next_backups::NextBackups;
+use lifeboat_object::ApiResource;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Reason why nothing is shown when namespaces cannot be read.
+pub(super) const WITHOUT_NAMESPACES: &str = "without the namespaces of the cluster nobody knows what is not protected";
+/// The same of claims.
+pub(super) const WITHOUT_CLAIMS: &str =
+    "without the claims of the cluster nobody knows which volumes are not protected";
+
+/// Asks the server what it is.
+pub(super) struct ServerQuery {
+    pub(super) client: Client,
+    pub(super) patience: Duration,
+}
+
+impl ServerQuery {
+    /// Its version, or why that is not known.
+    pub(super) async fn ask(&self) -> Result<String, String> {
+        let answer = server_status(&self.client, self.patience).await;
+        answer.map(|answer| answer.server_version).map_err(|e| format!("{e:#}"))
+    }
+}
+
+/// Longest time that the server may take to look at what the next backups would do with volumes: longer than it does by
+/// itself.
+pub(super) const LOOKING: lifeboat_api::Duration = lifeboat_api::Duration::from_secs(30);
+
+/// Asks the server what the next backups would do with volumes; `None` when it does not know the question.
+pub(super) async fn next_backups(client: &Client) -> Option<NextBackups> {
+    match server_answer(client, LOOKING.to_std(), NextBackups::ask).await {
+        Ok(answered) => NextBackups::of(&answered),
+        Err(e) => Some(NextBackups { unknown: format!("{e:#}"), ..NextBackups::default() }),
+    }
+}
+
+/// Reads all data that the status shows of the cluster.
+pub(super) async fn inventory(client: &Client) -> Result<Inventory> {
+    let mut claims = BTreeMap::<String, u64>::new();
+    let (lists, mut namespaces, counted) = tokio::try_join!(
+        lists(client),
+        async { unless_forbidden(namespaces_to_protect(&client.cluster, &client.namespace).await, WITHOUT_NAMESPACES) },
+        async {
+            let take = |meta: ObjectMeta| *claims.entry(meta.namespace).or_default() += 1;
+            unless_forbidden(
+                client.cluster.each_metadata(&ApiResource::persistent_volume_claims(), None, "", take).await,
+                WITHOUT_CLAIMS,
+            )
+        },
+    )?;
+    if counted.is_some() {
+        for one in namespaces.iter_mut().flatten() {
+            one.claims = Some(claims.get(&one.facts.name).copied().unwrap_or_default());
+        }
+    }
+    Ok(Inventory { lists, namespaces, next_backups: None })
+}
+
+/// `None` for objects that the user may not list.
+fn unless_forbidden<T>(listed: Result<T, ClusterError>, without: &'static str) -> Result<Option<T>> {
+    match listed {
+        Err(e) if e.is_forbidden() => Ok(None),
+        listed => listed.map(Some).context(without),
+    }
+}
+
+/// The data of the status.
+pub(super) struct StatusInput<'a> {
+    pub(super) inventory: &'a Inventory,
+    /// The version of the server, or why it is not known.
+    pub(super) server: &'a Result<String, String>,
+}

@@ -1,0 +1,298 @@
+//! `lifeboat undelete`: restores a single object from a backup that has it, through the restore engine.
+
+mod find;
+mod job;
+mod next;
+mod report;
+mod requested_object;
+mod resume_state;
+mod selection;
+mod shown;
+mod silence;
+
+use crate::flags::confirm::{asked, refuse_without_terminal};
+use crate::flags::globals::Globals;
+use crate::flags::object_name::ObjectArgs;
+use crate::output::errors;
+use crate::output::exit_code::INTERRUPTED;
+use crate::output::results::{exit_code, print_results};
+use crate::output::{Output, print_resource};
+use crate::process::clock::clock;
+use crate::process::scratch::{ScratchArgs, end_at_once};
+use crate::process::signals::terminated;
+use crate::requests::archive::FromServerArgs;
+use crate::standalone::backup_source::until_interrupted;
+use crate::standalone::bucket_url::{self, Purpose};
+use crate::standalone::local_operation::operation_key::{OperationKey, identity};
+use crate::standalone::local_operation::restore_run::{RestoreRun, ResumeRule, RunOutcome, run_restore};
+use crate::standalone::local_operation::state::OperationStateFile;
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use find::{BackupChoice, BackupsLocation, FoundObject, Origin, Search};
+use job::{Job, UndeletePlan};
+use lifeboat_api::{ExistingResourcePolicy, SourceCluster};
+use lifeboat_browse::owned_by;
+use lifeboat_object::{GroupResource, ObjectKey};
+use next::Next;
+use report::named_with_time;
+use requested_object::RequestedObject;
+use resume_state::{ResumeState, UndeleteOptions};
+use shown::ShownPlan;
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::process::ExitCode;
+
+/// `lifeboat undelete TYPE/NAME [--object-namespace NAMESPACE] [--from BACKUP] [--bucket URL]`.
+#[derive(Debug, Args)]
+pub(crate) struct UndeleteArgs {
+    #[command(flatten)]
+    object: ObjectArgs,
+    /// The namespace of the object; otherwise that of the kubeconfig's context. Objects that are in none take no namespace
+    #[arg(long, value_name = "NAMESPACE")]
+    pub(crate) object_namespace: Option<String>,
+    /// The backup to take it from; otherwise that of the same command that was cut off, or the newest one that has it
+    #[arg(long, value_name = "BACKUP")]
+    from: Option<String>,
+    /// Look through the backups of the cluster of this UID, or of "any", instead of this one's own
+    #[arg(long, value_name = "UID", conflicts_with = "from", default_value = "", hide_default_value = true)]
+    source_cluster: String,
+    /// Where the backups lie: a directory, file:///directory, or s3://bucket/prefix?region=…&endpoint=…; otherwise the server is
+    /// asked for them
+    #[arg(long, value_name = "URL")]
+    bucket: Option<String>,
+    /// Bring back what the object owned too, what that owned, and so on, and give all of them their owners back
+    #[arg(long)]
+    with_owned: bool,
+    /// Policy for an object that exists: none leaves it, update makes it match the backup, recreate deletes one that
+    /// differs and makes it anew
+    #[arg(long, value_parser = policies(), default_value = "update", value_name = "POLICY")]
+    existing_resource_policy: ExistingResourcePolicy,
+    /// Let objects of this type be recreated although more may go with them: custom resources, objects with finalizers,
+    /// StatefulSets that delete their claims
+    #[arg(long, value_name = "TYPE")]
+    allow_recreate: Vec<String>,
+    /// Give the object its owners back, so that it is deleted with them; not pods, replica sets and others that their controllers
+    /// adopt
+    #[arg(long)]
+    restore_owner_references: bool,
+    /// Only say what would be done; nothing is written
+    #[arg(long)]
+    dry_run: bool,
+    /// Do not ask
+    #[arg(long)]
+    confirm: bool,
+    /// Show the values of Secrets where they differ
+    #[arg(long)]
+    show_secrets: bool,
+    /// Print json or yaml: what would be done, or with --confirm the final Restore, if something is restored
+    #[arg(long, short, value_enum)]
+    output: Option<Output>,
+    #[command(flatten)]
+    scratch: ScratchArgs,
+    #[command(flatten)]
+    server: FromServerArgs,
+}
+
+/// Says that another cluster than this one has made the backup from which an object is taken.
+fn of_another_cluster(found: &FoundObject, this: &str) -> Option<String> {
+    let maker = found.maker.as_deref().filter(|maker| !this.is_empty() && *maker != this)?;
+    Some(format!("The backup {} was made by another cluster, {maker}.", named_with_time(&found.backup)))
+}
+
+/// Reads what may be done with an object that exists.
+fn policies() -> impl TypedValueParser<Value = ExistingResourcePolicy> {
+    PossibleValuesParser::new(["none", "update", "recreate"]).map(ExistingResourcePolicy::from)
+}
+
+impl UndeleteArgs {
+    /// Refuses a namespace of Velero where it has no effect: a user who gives one means the namespace of the object.
+    ///
+    /// # Errors
+    /// Returns a hint at the right flag.
+    pub(crate) fn check_namespace(&self, of_velero: Option<&str>) -> Result<(), String> {
+        match of_velero {
+            Some(given) if self.bucket.is_some() && self.object_namespace.is_none() => Err(format!(
+                "--namespace {given} is the namespace of the server, which a bucket does not need: name the namespace of the object by \
+                 --object-namespace"
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
+        if self.bucket.is_none() && self.existing_resource_policy == ExistingResourcePolicy::Recreate {
+            bail!(
+                "--existing-resource-policy recreate stores what it deletes in the bucket first, and the server lets this command read \
+                 there alone: name the bucket by --bucket"
+            );
+        }
+        let folder = self.scratch.folder()?;
+        let cluster = globals.connect().await?;
+        let wanted =
+            RequestedObject::parse(&self.object, self.object_namespace.as_deref(), cluster.default_namespace())?;
+        let catalog = cluster.discover().await?;
+        let wanted = wanted.served_by(&catalog);
+        let place = match &self.bucket {
+            Some(url) => BackupsLocation::Bucket(bucket_url::open(url, Purpose::Read, globals.patience()).await?),
+            None => BackupsLocation::Server(&self.server),
+        };
+        let key = OperationKey {
+            kind: resume_state::KIND,
+            bucket: place.describe(globals),
+            cluster: identity(&cluster).await?,
+            name: resume_state::name(&wanted.identity(), self.manner()),
+        };
+        let kept = ResumeState::find(key, clock()())?;
+        let source = match (&self.from, kept.backup()) {
+            (Some(name), _) => BackupChoice::Named(name),
+            (None, Some(backup)) => BackupChoice::Kept { backup, has_ended: kept.has_ended() },
+            (None, None) => BackupChoice::Newest,
+        };
+        let only_newest = self.confirm && !self.dry_run;
+        let this = cluster.uid().await?;
+        let origin = Origin { from: SourceCluster::parse(&self.source_cluster), this: this.clone() };
+        let search =
+            Search { wanted: &wanted, place, origin, only_newest, catalog: &catalog, globals, folder: folder.path() };
+        let finding = self.find(search, source);
+        let (found, owned) =
+            until_interrupted(finding, "interrupted before the object was found: nothing was restored").await?;
+        if let Some(said) = of_another_cluster(&found, &this) {
+            errors::warn(Some(&said));
+        }
+        let job = Job {
+            globals,
+            cluster,
+            store: found.store.clone(),
+            archive: found.contents.archive().clone(),
+            backup: found.backup.metadata.name.clone(),
+            policy: self.existing_resource_policy.clone(),
+            allow_recreate: self.allow_recreate.clone(),
+            with_owners: self.with_owned || self.restore_owner_references,
+            scratch: folder.path().to_path_buf(),
+        };
+        let plan = Box::pin(job.plan(&found.key, owned)).await?;
+        let next = plan.next(&job.policy, self.dry_run, kept.is_of(&found.backup));
+        // With -o one document is printed: the plan, or the Restore that comes of it.
+        if self.output.is_none() || !self.confirm || next != Next::Restore {
+            self.print(&found, &plan, globals.colour())?;
+        }
+        match next {
+            Next::Refuse(why) => bail!(why),
+            Next::End { is_well } => Ok(exit_code(is_well)),
+            Next::NothingToDo => {
+                let owners = if job.with_owners {
+                    "; owners are given to objects that come back, and were not compared"
+                } else {
+                    ""
+                };
+                let _ = writeln!(std::io::stderr(), "Nothing is to be done: it is there as in the backup{owners}.");
+                Ok(ExitCode::SUCCESS)
+            }
+            Next::Restore if self.is_confirmed().await? => {
+                let time = async { anyhow::Ok(job.cluster.time().await?) };
+                let now = until_interrupted(time, "interrupted: nothing was restored").await?;
+                let now = now.unwrap_or_else(jiff::Timestamp::now);
+                Box::pin(self.restore(&job, &plan, kept.open(&found.backup, now)?)).await
+            }
+            Next::Restore => Ok(ExitCode::SUCCESS),
+        }
+    }
+
+    /// Restores what is in the plan.
+    async fn restore(&self, job: &Job<'_>, plan: &UndeletePlan, state: OperationStateFile) -> Result<ExitCode> {
+        let request = job.request_of(plan, &state.content)?;
+        let restore = &request.restore.metadata.name;
+        let run = RestoreRun { state, until: ResumeRule::Completed, output: self.output };
+        match Box::pin(run_restore(&request, job.env(restore), run)).await? {
+            RunOutcome::Done(code) => Ok(code),
+            RunOutcome::Refused { was_new, .. } => {
+                // It has stored what it would do now, and nobody asks for that.
+                if was_new && let Err(e) = job.delete_files(&request).await {
+                    errors::warn(Some(&format!("warning: the files of the restore {restore} stay: {e:#}")));
+                }
+                bail!(
+                    "nothing was restored, because the cluster has changed since the plan was made: the same command again shows what it \
+                     would do now"
+                )
+            }
+        }
+    }
+
+    fn manner(&self) -> UndeleteOptions<'_> {
+        UndeleteOptions {
+            policy: &self.existing_resource_policy,
+            with_owned: self.with_owned,
+            with_owners: self.restore_owner_references,
+            allow_recreate: &self.allow_recreate,
+        }
+    }
+
+    /// The object, and what it owned where that is wanted.
+    async fn find(&self, search: Search<'_>, source: BackupChoice<'_>) -> Result<(FoundObject, BTreeSet<ObjectKey>)> {
+        let (catalog, globals) = (search.catalog, search.globals);
+        let found = Box::pin(search.run(source)).await?;
+        let resource = &found.key.resource;
+        let definition = GroupResource::definitions();
+        let definition = ObjectKey::new(definition, None, resource.to_string());
+        if catalog.find(resource).is_none() && found.contents.has(&definition) {
+            bail!(
+                "{} has {}, but the cluster does not serve {resource}: bring their definition back first, by `{} undelete \
+                 customresourcedefinition/{resource} --from {}`",
+                found.what,
+                found.key,
+                globals.program.name,
+                found.backup.metadata.name
+            );
+        }
+        let owned = if self.with_owned { owned_by(&found.contents, &found.key).await } else { Ok(BTreeSet::new()) };
+        let owned = owned.with_context(|| format!("look for what {} owned in {}", found.key, found.what))?;
+        Ok((found, owned))
+    }
+
+    /// Returns true if the user confirms, by the flag or when asked. Without a terminal nobody can be asked.
+    async fn is_confirmed(&self) -> Result<bool> {
+        if self.confirm {
+            return Ok(true);
+        }
+        if self.output.is_some() {
+            bail!(
+                "nothing was restored: -o prints the plan and does not ask; the same command with --confirm restores it, and with --dry-run it only says what it would do"
+            );
+        }
+        refuse_without_terminal(false, || {
+            "nothing was restored, because nobody could be asked: the same command with --confirm restores it, and with --dry-run it only \
+             says what it would do"
+                .to_owned()
+        })?;
+        let interrupted = terminated()?;
+        let asking = tokio::task::spawn_blocking(|| asked("", false));
+        let answer = tokio::select! {
+            answer = asking => answer.context("ask")??,
+            () = interrupted => {
+                // A thread still waits for an answer, and nothing else is under way.
+                let _ = writeln!(std::io::stderr(), "\nNothing was restored.");
+                end_at_once(INTERRUPTED);
+            }
+        };
+        if !answer {
+            writeln!(std::io::stdout(), "Nothing was restored.")?;
+        }
+        Ok(answer)
+    }
+
+    fn print(&self, found: &FoundObject, plan: &UndeletePlan, colours: bool) -> Result<()> {
+        print_results(&plan.end.results);
+        let shown = ShownPlan {
+            backup: &found.backup.metadata.name,
+            what: &found.what,
+            plan,
+            with_owned: self.with_owned,
+            secrets: self.show_secrets,
+        };
+        match self.output {
+            Some(output) => print_resource(&shown.document(), output),
+            None => shown.write_text(&mut std::io::stdout().lock(), colours),
+        }
+    }
+}
