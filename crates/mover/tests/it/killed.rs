@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use lifeboat_bucket::{
     BlobStore, Body, BucketError, ByteStream, ErrorKind, ListOptions, Memory, ObjectInfo, Page, PutOptions,
 };
-use lifeboat_mover::snapshot::{CheckpointTimes, SnapshotOptions};
+use lifeboat_mover::snapshot::{CheckpointTimes, SnapshotOptions, snapshot};
 use std::fs;
 use std::ops::Range;
 use std::sync::Arc;
@@ -121,15 +121,17 @@ async fn snapshots_killed_at_random_calls_leave_nothing_broken_and_the_next_is_w
             let bytes: Vec<u8> = (0..400_000).map(|_| below(&mut state, 256) as u8).collect();
             fs::write(tree.join(format!("d{file}/changing")), bytes).unwrap();
         }
-        let left = AtomicI64::new(1 + below(&mut state, 40) as i64);
+        let left = AtomicI64::new(1 + below(&mut state, 20) as i64);
         let last_has_effect = below(&mut state, 2) == 0;
         println!("kill {seed}: {left:?} {last_has_effect}");
         let mortal = Arc::new(Mortal { inner: ground.store.clone(), left, last_has_effect });
-        if let Ok(dying) = ground.open_over(mortal.clone()).await {
+        if let Ok(dying) = ground.open_over(mortal.clone()).await
+            && let Ok(writer) = ground.try_writer(&dying).await
+        {
             let options = SnapshotOptions { checkpoints: ALWAYS, ..ground.options() };
-            let _ = ground.try_take(&dying, &tree, options, &Arc::default()).await;
+            let _ = snapshot(&writer, &tree, options, &Arc::default()).await;
         }
-        deaths += u64::from(mortal.left.load(Ordering::SeqCst) < 0);
+        deaths += u64::from(mortal.left.load(Ordering::SeqCst) <= 0);
         repository.contents().refresh().await.unwrap();
         assert_eq!(problems(&repository).await, [""; 0], "kill {seed}");
         let report = ground.take(&repository).await;
@@ -137,7 +139,7 @@ async fn snapshots_killed_at_random_calls_leave_nothing_broken_and_the_next_is_w
         repository.contents().refresh().await.unwrap();
         assert_eq!(problems(&repository).await, [""; 0], "after kill {seed}");
     }
-    assert!(deaths * 2 > wanted, "{deaths}");
+    assert!(deaths * 2 >= wanted, "{deaths}");
     let last = ground.take(&repository).await;
     assert_eq!(ground.restored(&repository, last.document.root.as_ref().unwrap()).await, rows(&tree));
 }

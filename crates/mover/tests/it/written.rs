@@ -82,6 +82,10 @@ impl Written {
     }
 
     pub(crate) async fn writer(&self, repository: &Repository) -> RepositoryWriter {
+        self.try_writer(repository).await.unwrap()
+    }
+
+    pub(crate) async fn try_writer(&self, repository: &Repository) -> Result<RepositoryWriter, KopiaError> {
         let options = WriteOptions {
             user: "u".to_owned(),
             host: "h".to_owned(),
@@ -90,7 +94,7 @@ impl Written {
             memory: 32 << 20,
             uploads: 4,
         };
-        repository.writer(options).await.unwrap()
+        repository.writer(options).await
     }
 
     /// Takes a snapshot of a path.

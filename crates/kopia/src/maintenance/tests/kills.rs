@@ -112,7 +112,7 @@ async fn history(seed: u64) -> usize {
 /// Of the histories that `LIFEBOAT_KILLS` asks for, or few, each has ten kills.
 #[tokio::test]
 async fn clients_killed_at_random_calls_lose_nothing_and_the_next_completes() {
-    let wanted = std::env::var("LIFEBOAT_KILLS").ok().and_then(|number| number.parse().ok()).unwrap_or(4);
+    let wanted = std::env::var("LIFEBOAT_KILLS").ok().and_then(|number| number.parse().ok()).unwrap_or(20);
     let mut killed = 0;
     for seed in 0..wanted {
         killed += Box::pin(history(seed)).await;
