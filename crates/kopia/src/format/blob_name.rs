@@ -115,11 +115,11 @@ pub struct IndexSetName<'a> {
 /// The indexes in a set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IndexKind {
-    /// Those of a flush into an epoch.
+    /// The entries of a flush into an epoch.
     Flush(u64),
-    /// Those of an epoch.
+    /// The entries of an epoch.
     Epoch(u64),
-    /// Those of epochs from one to another.
+    /// The entries of epochs from one to another.
     Epochs(u64, u64),
 }
 

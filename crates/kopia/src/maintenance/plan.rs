@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn locks_are_extended_by_full_maintenance_where_the_repository_asks_for_it() {
+    fn full_maintenance_extends_locks_where_the_repository_asks_for_it() {
         let schedule = Schedule::default();
         let epochs = EpochParameters { enabled: false, ..EpochParameters::default() };
         let planned = |mode, extend_object_locks, retention| {

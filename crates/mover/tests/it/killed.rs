@@ -103,7 +103,7 @@ fn below(state: &mut u64, bound: u64) -> u64 {
 
 /// As many kills as `LIFEBOAT_KILLS` asks for, or few.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn snapshots_killed_at_random_calls_leave_nothing_broken_and_the_next_is_whole() {
+async fn snapshots_killed_at_random_calls_break_nothing_and_the_next_is_whole() {
     let wanted: u64 = std::env::var("LIFEBOAT_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(10);
     let ground = Written::new().await;
     let tree = ground.tree();

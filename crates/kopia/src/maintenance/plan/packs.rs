@@ -29,7 +29,7 @@ pub enum BlobVerdict {
     InSession,
     /// The storage does not say when it was stored.
     NoTime,
-    /// What was in it was replaced a short time ago.
+    /// Its contents were replaced a short time ago.
     Replaced,
     /// It is deleted.
     Delete,

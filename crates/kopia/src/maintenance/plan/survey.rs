@@ -212,7 +212,7 @@ impl Surveying {
         let unknown = std::mem::take(&mut self.unknown);
         let mut decide = |blob: BlobInfo, row: &PackRow| match judge(&blob, row.was_used_after_drop) {
             BlobVerdict::Delete if row.is_used || row.was_used => {
-                push(&mut survey.unused_after_drop, &mut survey.waiting, blob)
+                push(&mut survey.unused_after_drop, &mut survey.waiting, blob);
             }
             BlobVerdict::Delete => push(&mut survey.unused, &mut survey.waiting, blob),
             other => wait(&mut survey.waiting, other, &blob),
