@@ -72,6 +72,28 @@ pub async fn retention_is_honoured(
             }
         }
     }
+    retention_is_extended(store, until, is_kept).await;
+}
+
+/// An object is kept longer than it was kept before, or for the first time, and never shorter.
+async fn retention_is_extended(
+    store: &dyn BlobStore,
+    until: SystemTime,
+    is_kept: impl AsyncFn(&str, Retention) -> bool,
+) {
+    let mode = RetentionMode::Governance;
+    let later = until + Duration::from_secs(3600);
+    let of = |until| Retention { mode, until };
+    put(store, "k/free", b"free").await;
+    let options = PutOptions { retention: Some(of(until)), ..PutOptions::default() };
+    store.put("k/kept", Bytes::from_static(b"kept").into(), options).await.expect("k/kept");
+    for key in ["k/free", "k/kept"] {
+        store.retain(key, of(later)).await.expect(key);
+        assert!(is_kept(key, of(later)).await, "{key} is not kept longer");
+        store.retain(key, of(until)).await.expect(key);
+        assert!(is_kept(key, of(later)).await, "{key} is kept for a shorter time");
+    }
+    assert_eq!(kind(store.retain("k/none", of(later)).await), Some(ErrorKind::NotFound));
 }
 
 /// A store that cannot keep objects, or a bucket where that is not switched on, says so before anything is written.
@@ -99,6 +121,8 @@ async fn retention_is_refused(store: &dyn BlobStore) {
         assert_eq!(kind(store.put("k/old", body, options).await), Some(ErrorKind::Invalid), "retention was ignored");
         assert_eq!(read(store, "k/old").await.expect("it was put"), Bytes::from_static(b"old"));
     }
+    let refused = store.retain("k/old", Retention { mode: RetentionMode::Governance, until }).await;
+    assert!(matches!(kind(refused), Some(ErrorKind::Unsupported | ErrorKind::Invalid)), "retention was ignored");
 }
 
 async fn put(store: &dyn BlobStore, key: &str, bytes: &'static [u8]) {

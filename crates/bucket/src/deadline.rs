@@ -1,7 +1,8 @@
 //! Ends calls that hang.
 
 use crate::{
-    BlobStore, Body, BucketError, ByteStream, ErrorKind, ListOptions, ObjectInfo, Page, PutOptions, sequential,
+    BlobStore, Body, BucketError, ByteStream, ErrorKind, ListOptions, ObjectInfo, Page, PutOptions, Retention,
+    sequential,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -150,6 +151,10 @@ impl BlobStore for Deadlined {
             Body::Stream(stream) => self.put_stream(key, stream, options).await,
             whole => self.answer("put", key, self.inner.put(key, whole, options)).await,
         }
+    }
+
+    async fn retain(&self, key: &str, retention: Retention) -> Result<(), BucketError> {
+        self.answer("retain", key, self.inner.retain(key, retention)).await
     }
 
     async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<ByteStream, BucketError> {

@@ -2,7 +2,7 @@
 
 mod rate;
 
-use crate::{BlobStore, Body, BucketError, ByteStream, ListOptions, ObjectInfo, Page, PutOptions};
+use crate::{BlobStore, Body, BucketError, ByteStream, ListOptions, ObjectInfo, Page, PutOptions, Retention};
 use async_trait::async_trait;
 use futures::{StreamExt, TryStreamExt};
 use rate::Rate;
@@ -93,6 +93,11 @@ impl BlobStore for Limited {
             (free, None) => free,
         };
         self.inner.put(key, body, options).await
+    }
+
+    async fn retain(&self, key: &str, retention: Retention) -> Result<(), BucketError> {
+        let _place = self.place().await;
+        self.inner.retain(key, retention).await
     }
 
     async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<ByteStream, BucketError> {

@@ -2,7 +2,9 @@
 //! its place, which must not pass for an empty bucket: a client that has seen the marker there refuses a folder without
 //! it.
 
-use crate::{BlobStore, Body, BucketError, ByteStream, ErrorKind, ListOptions, ObjectInfo, Page, PutOptions, collect};
+use crate::{
+    BlobStore, Body, BucketError, ByteStream, ErrorKind, ListOptions, ObjectInfo, Page, PutOptions, Retention, collect,
+};
 use async_trait::async_trait;
 use std::fmt;
 use std::ops::Range;
@@ -129,6 +131,10 @@ impl BlobStore for Marked {
         };
         self.is_there.get_or_try_init(mark).await?;
         self.inner.put(key, body, options).await
+    }
+
+    async fn retain(&self, key: &str, retention: Retention) -> Result<(), BucketError> {
+        self.inner.retain(key, retention).await
     }
 
     async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<ByteStream, BucketError> {

@@ -1,6 +1,6 @@
 //! Tells of every call how it ended.
 
-use crate::{BlobStore, Body, BucketError, ByteStream, ListOptions, ObjectInfo, Page, PutOptions};
+use crate::{BlobStore, Body, BucketError, ByteStream, ListOptions, ObjectInfo, Page, PutOptions, Retention};
 use async_trait::async_trait;
 use futures::{StreamExt, TryStreamExt};
 use std::fmt::Debug;
@@ -19,7 +19,7 @@ pub trait Meter: Debug + Send + Sync {
 /// A call that ended. A `get` ends when its stream ends or is dropped.
 #[derive(Clone, Copy, Debug)]
 pub struct MeasuredCall<'a> {
-    /// As errors name it: `put`, `get`, `head`, `list`, `delete`, `sweep`, `presign`.
+    /// As errors name it: `put`, `retain`, `get`, `head`, `list`, `delete`, `sweep`, `presign`.
     pub operation: &'static str,
     /// From its beginning to its end.
     pub lasted: Duration,
@@ -123,6 +123,10 @@ impl BlobStore for Measured {
         }
         running.end(answer.as_ref().err());
         answer
+    }
+
+    async fn retain(&self, key: &str, retention: Retention) -> Result<(), BucketError> {
+        self.measure("retain", self.inner.retain(key, retention)).await
     }
 
     async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<ByteStream, BucketError> {

@@ -1,7 +1,9 @@
 //! A store in memory, for tests and the demo.
 
 use crate::page::page_of;
-use crate::{BlobStore, Body, BucketError, ByteStream, ErrorKind, ListOptions, Listed, ObjectInfo, Page, PutOptions};
+use crate::{
+    BlobStore, Body, BucketError, ByteStream, ErrorKind, ListOptions, Listed, ObjectInfo, Page, PutOptions, Retention,
+};
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use futures::{StreamExt, TryStreamExt};
@@ -14,12 +16,14 @@ use std::time::{Duration, SystemTime};
 #[derive(Debug, Default)]
 pub struct Memory {
     objects: Mutex<BTreeMap<String, MemoryObject>>,
+    notes_retention: bool,
 }
 
 #[derive(Debug)]
 struct MemoryObject {
     bytes: Bytes,
     modified: Option<SystemTime>,
+    retention: Option<Retention>,
 }
 
 impl Memory {
@@ -29,6 +33,18 @@ impl Memory {
         if let Some(stored) = self.lock().get_mut(key) {
             stored.modified = Some(time);
         }
+    }
+
+    /// A store that notes until when objects are to be kept, for tests of who asks for that. It has no clock, and deletes them
+    /// all the same.
+    #[must_use]
+    pub fn noting_retention() -> Self {
+        Self { notes_retention: true, ..Self::default() }
+    }
+
+    /// The retention of an object; `None` without such an object, too.
+    pub fn retention(&self, key: &str) -> Option<Retention> {
+        self.lock().get(key)?.retention
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, MemoryObject>> {
@@ -54,7 +70,9 @@ impl BlobStore for Memory {
     }
 
     async fn put(&self, key: &str, body: Body, options: PutOptions) -> Result<u64, BucketError> {
-        options.refuse_retention(key, self)?;
+        if !self.notes_retention {
+            options.refuse_retention(key, self)?;
+        }
         let mut stream = body.into_stream();
         let mut bytes = BytesMut::new();
         while let Some(piece) = stream.try_next().await? {
@@ -65,8 +83,23 @@ impl BlobStore for Memory {
             return Err(fail(ErrorKind::Exists, "put", key, "it exists"));
         }
         let size = bytes.len() as u64;
-        objects.insert(key.to_owned(), MemoryObject { bytes: bytes.freeze(), modified: None });
+        let stored = MemoryObject { bytes: bytes.freeze(), modified: None, retention: options.retention };
+        objects.insert(key.to_owned(), stored);
         Ok(size)
+    }
+
+    async fn retain(&self, key: &str, retention: Retention) -> Result<(), BucketError> {
+        if !self.notes_retention {
+            let message = "nothing here keeps an object from being deleted: use a bucket with object lock";
+            return Err(fail(ErrorKind::Unsupported, "retain", key, message));
+        }
+        let mut objects = self.lock();
+        let stored =
+            objects.get_mut(key).ok_or_else(|| fail(ErrorKind::NotFound, "retain", key, "it does not exist"))?;
+        if stored.retention.is_none_or(|before| before.until < retention.until) {
+            stored.retention = Some(retention);
+        }
+        Ok(())
     }
 
     async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<ByteStream, BucketError> {
@@ -132,6 +165,44 @@ mod tests {
     #[tokio::test]
     async fn conforms() {
         crate::conformance::run(Arc::new(Memory::default())).await;
+    }
+
+    #[tokio::test]
+    async fn what_is_to_be_kept_is_noted_where_that_is_wanted() {
+        let store = Memory::noting_retention();
+        let until = SystemTime::UNIX_EPOCH + Duration::from_secs(4_000_000_000);
+        let kept = async |key: &str, retention| store.retention(key) == Some(retention);
+        crate::conformance::retention_is_honoured(&store, until, kept).await;
+    }
+
+    #[derive(Debug)]
+    struct Silent;
+
+    impl crate::Meter for Silent {
+        fn ended(&self, _: &crate::MeasuredCall<'_>) {}
+    }
+
+    #[tokio::test]
+    async fn every_wrapper_hands_on_until_when_an_object_is_to_be_kept() {
+        use crate::{Deadlined, Deadlines, Limited, Limits, Measured, Prefixed, Retried};
+        let memory = Arc::new(Memory::noting_retention());
+        let inner: Arc<dyn BlobStore> = memory.clone();
+        let deadlines = Deadlines { answer: Duration::from_secs(9), silence: Duration::from_secs(9) };
+        let wrapped: [Arc<dyn BlobStore>; 6] = [
+            Arc::new(Prefixed::new(Arc::clone(&inner), "")),
+            Arc::new(Retried::new(Arc::clone(&inner), Duration::ZERO)),
+            Arc::new(Deadlined::new(Arc::clone(&inner), deadlines)),
+            Arc::new(Limited::new(Arc::clone(&inner), Limits::default())),
+            Arc::new(Measured::new(Arc::clone(&inner), Arc::new(Silent))),
+            Arc::new(crate::marker::Marked::new(Arc::clone(&inner), "id".to_owned(), |_| {})),
+        ];
+        memory.put("k", vec![1].into(), PutOptions::default()).await.unwrap();
+        for (second, wrapper) in (1..).zip(&wrapped) {
+            let until = SystemTime::UNIX_EPOCH + Duration::from_secs(second);
+            let retention = Retention { mode: crate::RetentionMode::Compliance, until };
+            wrapper.retain("k", retention).await.unwrap();
+            assert_eq!(memory.retention("k"), Some(retention), "{wrapper:?}");
+        }
     }
 
     #[tokio::test]

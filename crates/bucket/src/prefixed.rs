@@ -1,6 +1,8 @@
 //! Shows the part of a store below a prefix.
 
-use crate::{BlobStore, Body, BucketError, ByteStream, Entry, ListOptions, Listed, ObjectInfo, Page, PutOptions};
+use crate::{
+    BlobStore, Body, BucketError, ByteStream, Entry, ListOptions, Listed, ObjectInfo, Page, PutOptions, Retention,
+};
 use async_trait::async_trait;
 use std::ops::Range;
 use std::sync::Arc;
@@ -40,6 +42,10 @@ impl BlobStore for Prefixed {
 
     async fn put(&self, key: &str, body: Body, options: PutOptions) -> Result<u64, BucketError> {
         self.inner.put(&self.full(key), body, options).await
+    }
+
+    async fn retain(&self, key: &str, retention: Retention) -> Result<(), BucketError> {
+        self.inner.retain(&self.full(key), retention).await
     }
 
     async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<ByteStream, BucketError> {

@@ -2,7 +2,7 @@
 
 mod reading;
 
-use crate::{BlobStore, Body, BucketError, ByteStream, ListOptions, ObjectInfo, Page, PutOptions, retry};
+use crate::{BlobStore, Body, BucketError, ByteStream, ListOptions, ObjectInfo, Page, PutOptions, Retention, retry};
 use async_trait::async_trait;
 use reading::Reading;
 use std::ops::Range;
@@ -61,6 +61,10 @@ impl BlobStore for Retried {
             }
             once => self.inner.put(key, once, options).await,
         }
+    }
+
+    async fn retain(&self, key: &str, retention: Retention) -> Result<(), BucketError> {
+        retry(self.patience, || self.inner.retain(key, retention)).await
     }
 
     async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<ByteStream, BucketError> {

@@ -164,6 +164,15 @@ pub trait BlobStore: Debug + Send + Sync {
     /// Stores an object; returns its size. When it returns, the object is durable and visible under its key, whole.
     async fn put(&self, key: &str, body: Body, options: PutOptions) -> Result<u64, BucketError>;
 
+    /// Keeps the newest version of an object from being deleted or replaced until then, whatever kept it before. One that is kept
+    /// longer already stays so. A store that cannot do that, or not to this object, refuses it as [`ErrorKind::Unsupported`] or
+    /// [`ErrorKind::Invalid`]; none ignores it.
+    async fn retain(&self, key: &str, retention: Retention) -> Result<(), BucketError> {
+        let _ = retention;
+        let message = "nothing here keeps an object from being deleted: use a bucket with object lock".to_owned();
+        Err(BucketError::new(ErrorKind::Unsupported, "retain", key, self.describe(), message))
+    }
+
     /// Reads an object or a range of it. A range beyond the end is [`ErrorKind::Invalid`].
     async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<ByteStream, BucketError>;
 

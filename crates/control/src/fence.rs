@@ -2,7 +2,9 @@
 
 use async_trait::async_trait;
 use futures::StreamExt;
-use lifeboat_bucket::{BlobStore, Body, BucketError, ByteStream, ErrorKind, ListOptions, ObjectInfo, Page, PutOptions};
+use lifeboat_bucket::{
+    BlobStore, Body, BucketError, ByteStream, ErrorKind, ListOptions, ObjectInfo, Page, PutOptions, Retention,
+};
 use lifeboat_reconcile::{Leadership, LostLease};
 use std::ops::Range;
 use std::sync::Arc;
@@ -55,6 +57,11 @@ impl BlobStore for Fenced {
             whole => whole,
         };
         self.inner.put(key, body, options).await
+    }
+
+    async fn retain(&self, key: &str, retention: Retention) -> Result<(), BucketError> {
+        self.check("retain", key)?;
+        self.inner.retain(key, retention).await
     }
 
     async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<ByteStream, BucketError> {

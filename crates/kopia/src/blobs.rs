@@ -4,13 +4,15 @@
 pub mod layout;
 
 use crate::KopiaError;
-use crate::format::blob_name::{BLOB_CONFIG, FORMAT};
+use crate::format::blob_name::{BLOB_CONFIG, CREATION_CLAIM, FORMAT};
 use crate::format::time::UnixNanos;
 use bytes::{Bytes, BytesMut};
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
 use layout::Layout;
-use lifeboat_bucket::{BlobStore, BucketError, ByteStream, Entry, ErrorKind, ListOptions, Listed, PutOptions};
+use lifeboat_bucket::{
+    BlobStore, BucketError, ByteStream, Entry, ErrorKind, ListOptions, Listed, PutOptions, Retention,
+};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
@@ -80,8 +82,8 @@ impl Blobs {
         let blobs = Self { store, layout };
         let mut names = blobs.list("");
         while let Some(blob) = names.try_next().await? {
-            // Left by a creation that was cut off.
-            if blob.name != BLOB_CONFIG {
+            // Left by a creation that was cut off, or of one that goes on.
+            if blob.name != BLOB_CONFIG && !blob.name.starts_with(CREATION_CLAIM) {
                 return Err(KopiaError::NotEmpty { location: blobs.location(), key: blobs.layout.key(&blob.name) });
             }
         }
@@ -221,6 +223,14 @@ impl Blobs {
         let options = PutOptions { content_type: Some(CONTENT_TYPE), ..options };
         self.store.put(&self.layout.key(name), bytes.into(), options).await?;
         Ok(())
+    }
+
+    /// Keeps a blob from deletion until then, unless it is kept longer already.
+    ///
+    /// # Errors
+    /// Errors of the bucket; one that keeps nothing from deletion.
+    pub async fn retain(&self, name: &str, retention: Retention) -> Result<(), KopiaError> {
+        Ok(self.store.retain(&self.layout.key(name), retention).await?)
     }
 
     /// Deletes blobs; one that is not there is deleted.

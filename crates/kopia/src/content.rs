@@ -9,7 +9,7 @@ use crate::blobs::{Blobs, is_not_found};
 use crate::crypto::Crypto;
 use crate::format::content_id::ContentId;
 use crate::format::index::Entry;
-use crate::format::time::UnixNanos;
+use crate::format::time::{MINUTE, UnixNanos};
 use crate::guard::{Clock, FormatGuard};
 use crate::tasks::blocking;
 use bytes::Bytes;
@@ -36,7 +36,7 @@ pub mod writer;
 pub(crate) use decode::{decode, decompress_object};
 
 /// The age at which the indexes are loaded again, in nanoseconds.
-const REFRESH_AFTER: i64 = 15 * 60 * 1_000_000_000;
+const REFRESH_AFTER: i64 = 15 * MINUTE;
 /// The attempts of loading when blobs vanish meanwhile.
 const ATTEMPTS: u32 = 10;
 /// The pause after the first attempt; each one after it is twice as long.

@@ -79,6 +79,12 @@ pub enum KopiaError {
         /// The reason, and the way out.
         why: String,
     },
+    /// An object that is longer than its listing can say.
+    #[error("it is longer than an object of this repository can be: it would have more than {most} pieces")]
+    TooLong {
+        /// The most pieces.
+        most: u64,
+    },
     /// The scratch space failed.
     #[error("{attempt} in the scratch space {path}: {source}")]
     Scratch {
@@ -139,6 +145,7 @@ impl KopiaError {
             Self::RepositoryExists { location } => Self::RepositoryExists { location: location.clone() },
             Self::NotEmpty { location, key } => Self::NotEmpty { location: location.clone(), key: key.clone() },
             Self::Refused { attempt, why } => Self::Refused { attempt: attempt.clone(), why: why.clone() },
+            Self::TooLong { most } => Self::TooLong { most: *most },
             Self::Scratch { attempt, path, source } => Self::Scratch {
                 attempt,
                 path: path.clone(),
@@ -147,6 +154,15 @@ impl KopiaError {
             Self::NotMaintained { why } => Self::NotMaintained { why: why.clone() },
             Self::NotOwner { owner, identity } => Self::NotOwner { owner: owner.clone(), identity: identity.clone() },
             Self::Cancelled => Self::Cancelled,
+        }
+    }
+
+    /// True for an error that concerns the one thing that was read, not the bucket or this machine.
+    pub(crate) fn concerns_one(&self) -> bool {
+        match self {
+            Self::Damaged { .. } | Self::Missing { .. } | Self::Unsupported { .. } => true,
+            Self::Bucket(error) => error.is_not_found(),
+            _ => false,
         }
     }
 

@@ -5,7 +5,7 @@ use crate::blobs::{Blobs, is_not_found};
 use crate::crypto::Password;
 use crate::format::blob_name::FORMAT;
 use crate::format::repository::{OpenFormatError, RepositoryFormat, open_format};
-use crate::format::time::UnixNanos;
+use crate::format::time::{MINUTE, UnixNanos};
 use crate::tasks::blocking;
 use bytes::Bytes;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub type Clock = Arc<dyn Fn() -> UnixNanos + Send + Sync>;
 
 /// The age at which the format is read again, in nanoseconds.
-const RELOAD_AFTER: i64 = 15 * 60 * 1_000_000_000;
+const RELOAD_AFTER: i64 = 15 * MINUTE;
 /// The most bytes of a format blob.
 const MAX_FORMAT: u64 = 1 << 20;
 

@@ -14,6 +14,7 @@ pub mod claim;
 pub mod delays;
 mod full_bucket;
 mod gather;
+mod locks;
 mod maintained;
 mod merge_indexes;
 mod perform;

@@ -93,10 +93,15 @@ impl Fixture {
     /// A bucket with the new repository.
     pub(crate) async fn store(&self) -> Arc<Memory> {
         let store = Arc::new(Memory::default());
+        self.fill(&store).await;
+        store
+    }
+
+    /// Puts the new repository into a bucket.
+    pub(crate) async fn fill(&self, store: &Memory) {
         for (name, bytes) in [(BLOB_CONFIG, &self.made.blob_config), (FORMAT, &self.made.format_blob)] {
             store.put(name, bytes.clone().into(), PutOptions::default()).await.unwrap();
         }
-        store
     }
 
     pub(crate) fn options(&self) -> OpenOptions {

@@ -1,6 +1,7 @@
 //! Writing above contents: a new repository, manifests, and the writer as a whole.
 
 mod create;
+mod creation_claim;
 mod pending;
 
 use crate::blobs::is_not_found;
@@ -11,7 +12,7 @@ use crate::content::writer::{ContentWriter, Written};
 use crate::crypto::Password;
 use crate::format::blob_name::BLOB_CONFIG;
 use crate::format::manifest::{ManifestEntry, write as write_manifests};
-use crate::format::repository::{NewRepository, open_blob_config};
+use crate::format::repository::{NewRepository, Retention, open_blob_config};
 use crate::format::snapshot::SnapshotDocument;
 use crate::manifest::PREFIX;
 use crate::object::writer::{ObjectOptions, ObjectWriter};
@@ -54,13 +55,7 @@ impl Repository {
             return Err(KopiaError::refused("write into the repository", why));
         }
         self.guard().check().await?;
-        let retention = match self.blobs().read(BLOB_CONFIG, MAX_CONFIG).await {
-            Err(error) if is_not_found(&error) => None,
-            stored => {
-                let opened = open_blob_config(&self.format(), &stored?);
-                opened.map_err(|e| KopiaError::damaged(format!("blob {BLOB_CONFIG}"), e))?
-            }
-        };
+        let retention = self.retention().await?;
         let inner = Inner {
             repository: self.clone(),
             contents: ContentWriter::new(self.contents(), options, retention),
@@ -68,6 +63,20 @@ impl Repository {
             flushing: tokio::sync::Mutex::default(),
         };
         Ok(RepositoryWriter { inner: Arc::new(inner) })
+    }
+
+    /// The object lock of the repository; `None` where it has none.
+    ///
+    /// # Errors
+    /// Settings that cannot be read; those of the bucket.
+    pub(crate) async fn retention(&self) -> Result<Option<Retention>, KopiaError> {
+        match self.blobs().read(BLOB_CONFIG, MAX_CONFIG).await {
+            Err(error) if is_not_found(&error) => Ok(None),
+            stored => {
+                let opened = open_blob_config(&self.format(), &stored?);
+                opened.map_err(|e| KopiaError::damaged(format!("blob {BLOB_CONFIG}"), e))
+            }
+        }
     }
 }
 

@@ -8,6 +8,17 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+/// The deepest nesting of directories that is saved or restored: no path that a program can name reaches deeper, as it has at
+/// most 4,096 bytes.
+pub(crate) const MAX_DEPTH: usize = 2048;
+/// The directories that stay open when one far below is opened again: those above it are wanted next.
+pub(crate) const KEPT_OPEN: usize = 32;
+
+/// The failure of an entry that lies too deep.
+pub(crate) fn too_deep() -> Failed {
+    Failed::Because(format!("it lies in more than {MAX_DEPTH} directories, and is left out"))
+}
+
 /// The place of one open file. It may be empty at any time; who needs the file opens it again then.
 #[derive(Debug, Default)]
 pub(crate) struct Slot {

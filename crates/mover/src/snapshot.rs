@@ -10,6 +10,7 @@ mod directory;
 mod document;
 mod entry;
 mod file;
+mod lost;
 mod options;
 mod parents;
 mod policies;
@@ -24,6 +25,7 @@ use checkpoint::{CHECKPOINT, Checkpoints};
 use lifeboat_kopia::RepositoryWriter;
 use lifeboat_kopia::format::directory::DirectoryEntry;
 use lifeboat_kopia::format::snapshot::{SnapshotDocument, Source};
+use lifeboat_kopia::format::time::HOUR;
 use lifeboat_kopia::snapshot::Snapshot;
 use parents::choose;
 use policies::Policies;
@@ -37,7 +39,7 @@ use tokio::sync::Notify;
 pub use options::{Checkpoints as CheckpointTimes, Named, SnapshotOptions, SnapshotReport};
 
 /// Checkpoints of others than this run that are younger may be of one that is under way.
-const ABANDONED: i64 = 2 * 60 * 60 * 1_000_000_000;
+const ABANDONED: i64 = 2 * HOUR;
 
 /// Takes a snapshot of what is at a path: a directory, a file, or a block device (as the only file of a directory, both
 /// called like the device). The snapshot is in the repository when this returns. Entries that could not be read are in the
@@ -146,7 +148,6 @@ mod tests {
 
     #[test]
     fn only_old_checkpoints_of_the_source_are_abandoned() {
-        const HOUR: i64 = 60 * 60 * 1_000_000_000;
         let document = |path: &str, start: i64, incomplete: Option<&str>| SnapshotDocument {
             source: Source { host: "h".to_owned(), user: "u".to_owned(), path: path.to_owned() },
             description: String::new(),

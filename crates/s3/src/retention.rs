@@ -3,7 +3,7 @@
 use crate::error::Failures;
 use aws_sdk_s3::Client;
 use aws_sdk_s3::primitives::DateTime;
-use aws_sdk_s3::types::{ObjectLockEnabled, ObjectLockMode};
+use aws_sdk_s3::types::{ObjectLockEnabled, ObjectLockMode, ObjectLockRetention, ObjectLockRetentionMode};
 use lifeboat_bucket::{BucketError, ErrorKind, Retention, RetentionMode};
 use std::time::{Duration, SystemTime};
 use tokio::sync::OnceCell;
@@ -35,17 +35,21 @@ impl Locks {
     /// Refuses retention in a bucket without object lock, before this key is stored: some servers store the object first,
     /// others know nothing of retention and store it without.
     pub(crate) async fn check(&self, key: &str) -> Result<(), BucketError> {
-        self.is_enabled.get_or_try_init(|| self.ask(key)).await?;
+        self.check_for("put", key).await
+    }
+
+    async fn check_for(&self, operation: &'static str, key: &str) -> Result<(), BucketError> {
+        self.is_enabled.get_or_try_init(|| self.ask(operation, key)).await?;
         Ok(())
     }
 
-    async fn ask(&self, key: &str) -> Result<(), BucketError> {
+    async fn ask(&self, operation: &'static str, key: &str) -> Result<(), BucketError> {
         let answer = self.client.get_object_lock_configuration().bucket(&self.failures.bucket).send().await;
         let code = answer.as_ref().err().and_then(|e| e.as_service_error()).and_then(|e| e.meta().code());
         let has_none = code.is_some_and(|code| NO_LOCK.contains(&code));
         let answer = match answer {
             Err(e) if !has_none => {
-                let mut error = self.failures.of("put", key, e);
+                let mut error = self.failures.of(operation, key, e);
                 if !error.is_retryable() {
                     error.message.push_str(
                         "; retention needs to know whether the bucket has object lock: allow \
@@ -64,7 +68,25 @@ impl Locks {
              it without retention",
             self.failures.bucket
         );
-        Err(self.failures.own(ErrorKind::Invalid, "put", key, message))
+        Err(self.failures.own(ErrorKind::Invalid, operation, key, message))
+    }
+
+    /// Keeps an object that is there until then, unless it is kept longer already.
+    pub(crate) async fn extend(&self, key: &str, retention: Retention) -> Result<(), BucketError> {
+        self.check_for("retain", key).await?;
+        let Lock { mode, until } = self.of(key, Some(retention))?;
+        let kept = self.client.head_object().bucket(&self.failures.bucket).key(key).send().await;
+        let kept = kept.map_err(|e| self.failures.of("retain", key, e))?;
+        // Servers refuse a shorter time of some modes and take that of others.
+        let before = kept.object_lock_retain_until_date().map(DateTime::secs);
+        if before.is_some_and(|before| until.is_some_and(|until| before >= until.secs())) {
+            return Ok(());
+        }
+        let mode = mode.map(|mode| ObjectLockRetentionMode::from(mode.as_str()));
+        let wanted = ObjectLockRetention::builder().set_mode(mode).set_retain_until_date(until).build();
+        let request = self.client.put_object_retention().bucket(&self.failures.bucket).key(key).retention(wanted);
+        let sent = request.send().await;
+        sent.map(drop).map_err(|e| self.failures.of("retain", key, e))
     }
 
     /// The fields for retention in the request that stores this key.

@@ -9,7 +9,9 @@ use async_trait::async_trait;
 use aws_sdk_s3::Client;
 use aws_sdk_s3::presigning::PresigningConfig;
 use futures::{StreamExt, TryStreamExt};
-use lifeboat_bucket::{BlobStore, Body, BucketError, ByteStream, ErrorKind, ListOptions, ObjectInfo, Page, PutOptions};
+use lifeboat_bucket::{
+    BlobStore, Body, BucketError, ByteStream, ErrorKind, ListOptions, ObjectInfo, Page, PutOptions, Retention,
+};
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -120,6 +122,10 @@ impl BlobStore for S3 {
 
     async fn put(&self, key: &str, body: Body, options: PutOptions) -> Result<u64, BucketError> {
         self.writer.put(key, body, options).await
+    }
+
+    async fn retain(&self, key: &str, retention: Retention) -> Result<(), BucketError> {
+        self.writer.retain(key, retention).await
     }
 
     async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<ByteStream, BucketError> {

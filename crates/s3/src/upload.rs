@@ -16,7 +16,7 @@ use futures::TryStreamExt;
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{FuturesUnordered, StreamExt};
 use hex::FromHex;
-use lifeboat_bucket::{Body, BucketError, ByteStream, ErrorKind, PutOptions, retry};
+use lifeboat_bucket::{Body, BucketError, ByteStream, ErrorKind, PutOptions, Retention, retry};
 use md5::{Digest, Md5};
 use std::error::Error as StdError;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -88,6 +88,10 @@ impl Writer {
             None => self.try_whole(key, Bytes::new(), options).await,
             Some(first) => self.put_parts(key, first, pieces, options).await,
         }
+    }
+
+    pub(crate) async fn retain(&self, key: &str, retention: Retention) -> Result<(), BucketError> {
+        self.locks.extend(key, retention).await
     }
 
     async fn put_whole(&self, key: &str, bytes: Bytes, options: PutOptions) -> Result<u64, BucketError> {

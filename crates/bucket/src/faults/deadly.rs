@@ -1,6 +1,8 @@
 //! A store at whose n-th put its user dies, for tests of what is published step by step.
 
-use crate::{BlobStore, Body, BucketError, ByteStream, ErrorKind, ListOptions, ObjectInfo, Page, PutOptions};
+use crate::{
+    BlobStore, Body, BucketError, ByteStream, ErrorKind, ListOptions, ObjectInfo, Page, PutOptions, Retention,
+};
 use async_trait::async_trait;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -43,6 +45,10 @@ impl BlobStore for Deadly {
         let (key, store, message) = (key.to_owned(), self.describe(), "killed".to_owned());
         Err(BucketError { kind: ErrorKind::Other, operation: "put", key, store, message, source: None })
     }
+    async fn retain(&self, key: &str, retention: Retention) -> Result<(), BucketError> {
+        self.inner.retain(key, retention).await
+    }
+
     async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<ByteStream, BucketError> {
         self.inner.get(key, range).await
     }

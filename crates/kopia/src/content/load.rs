@@ -1,10 +1,11 @@
 //! Loading of the indexes that count.
 
-use super::index_set::Builder;
+use super::index_set::{Builder, IndexSet};
 use super::{ATTEMPTS, Contents, FIRST_PAUSE, IndexSource, Inner, LoadState, Loaded, epochs, legacy, recovery};
 use crate::KopiaError;
 use crate::blobs::{BlobInfo, is_not_found};
 use crate::format::index::Index;
+use crate::format::time::UnixNanos;
 use crate::tasks::blocking;
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
@@ -62,7 +63,7 @@ impl Contents {
 
     /// Loads what is new; gives the epoch into which writers write.
     async fn load_once(&self, loaded: &mut Loaded) -> Result<u64, KopiaError> {
-        let chosen = self.inner.choose(&loaded.blobs).await?;
+        let chosen = self.inner.choose(&loaded.blobs, None).await?;
         let base = self.index_set();
         // Entries of an index that was withdrawn must not be relied on: all are read anew.
         let is_known = |blob: &&BlobInfo| !chosen.is_withdrawn && loaded.blobs.contains(&blob.name);
@@ -79,6 +80,36 @@ impl Contents {
 }
 
 impl Contents {
+    /// Loads the entries that counted at a time of the storage, by the index blobs that were stored until then, with the
+    /// numbers of packs that the present set has. Deleted ones are among them, whatever the watermark says. `None` where the
+    /// present entries are the same.
+    ///
+    /// # Errors
+    /// Errors of the bucket and of the scratch space; an index that is damaged.
+    pub(crate) async fn load_as_of(&self, time: UnixNanos) -> Result<Option<IndexSet>, KopiaError> {
+        let mut pause = FIRST_PAUSE;
+        for _ in 1..ATTEMPTS {
+            match self.load_once_as_of(time).await {
+                // Maintenance has deleted it between the listing and the reading.
+                Err(e) if is_not_found(&e) => {}
+                result => return result,
+            }
+            tokio::time::sleep(pause).await;
+            pause *= 2;
+        }
+        self.load_once_as_of(time).await
+    }
+
+    async fn load_once_as_of(&self, time: UnixNanos) -> Result<Option<IndexSet>, KopiaError> {
+        let present = self.inner.loaded.lock().await.blobs.clone();
+        let chosen = self.inner.choose(&HashSet::new(), Some(time)).await?;
+        if chosen.blobs.len() == present.len() && chosen.blobs.iter().all(|blob| present.contains(&blob.name)) {
+            return Ok(None);
+        }
+        let builder = self.inner.fetch(chosen.blobs, self.index_set().begin_again()).await?;
+        blocking(move || builder.finish(0)).await.map(Some)
+    }
+
     /// Reads the plain index of an index blob.
     ///
     /// # Errors
@@ -95,24 +126,25 @@ fn is_withdrawn(loaded: &HashSet<String>, chosen: &[BlobInfo], is_compacted: imp
 }
 
 impl Inner {
-    /// Lists and chooses the blobs from which entries are taken, after those that were loaded.
-    async fn choose(&self, loaded: &HashSet<String>) -> Result<Chosen, KopiaError> {
+    /// Lists and chooses the blobs from which entries are taken, after those that were loaded; by what was stored until a
+    /// time, where one is given. A blob without time was.
+    async fn choose(&self, loaded: &HashSet<String>, until: Option<UnixNanos>) -> Result<Chosen, KopiaError> {
         match self.source {
             IndexSource::Packs => {
-                let mut blobs = self.blobs.list_all("p").await?;
-                blobs.extend(self.blobs.list_all("q").await?);
+                let mut blobs = self.list("p", until).await?;
+                blobs.extend(self.list("q", until).await?);
                 Ok(Chosen { blobs, watermark: 0, write_epoch: 0, is_withdrawn: false })
             }
             IndexSource::IndexBlobs if self.guard.has_epochs() => {
-                let state = epochs::state(&self.blobs.list_all("x").await?);
+                let state = epochs::state(&self.list("x", until).await?);
                 let blobs = state.index_blobs();
                 let is_withdrawn = is_withdrawn(loaded, &blobs, |name| state.has_compacted(name));
                 let (watermark, write_epoch) = (state.watermark, state.write_epoch);
                 Ok(Chosen { blobs, watermark, write_epoch, is_withdrawn })
             }
             IndexSource::IndexBlobs => {
-                let listing = self.blobs.list_all("n").await?;
-                let logs = self.blobs.list_all("m").await?;
+                let listing = self.list("n", until).await?;
+                let logs = self.list("m", until).await?;
                 let logs = futures::stream::iter(logs).map(|log| self.read_log(log));
                 let logs: Vec<_> = logs.buffered(REQUESTS).try_collect().await?;
                 let blobs = legacy::index_blobs(&listing, &logs);
@@ -121,6 +153,14 @@ impl Inner {
                 Ok(Chosen { blobs, watermark: 0, write_epoch: 0, is_withdrawn })
             }
         }
+    }
+
+    /// Lists the blobs that were stored until a time, where one is given.
+    async fn list(&self, prefix: &str, until: Option<UnixNanos>) -> Result<Vec<BlobInfo>, KopiaError> {
+        let mut blobs = self.blobs.list_all(prefix).await?;
+        let is_later = |stored: UnixNanos| until.is_some_and(|until| stored > until);
+        blobs.retain(|blob| !blob.modified.is_some_and(is_later));
+        Ok(blobs)
     }
 
     async fn read_log(&self, log: BlobInfo) -> Result<legacy::CompactionLog, KopiaError> {

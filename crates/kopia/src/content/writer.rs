@@ -119,6 +119,11 @@ impl ContentWriter {
         self.inner.context.put(name, bytes).await
     }
 
+    /// The time until which blobs that are put now are kept; `None` where the repository has no object lock.
+    pub(crate) fn kept_until(&self) -> Option<lifeboat_bucket::Retention> {
+        self.inner.context.kept_until()
+    }
+
     /// Notes that the process runs: what looks at long runs of zeros, or at nothing new, does not store for a while.
     pub(crate) fn note_use(&self) {
         self.inner.context.note_use();
@@ -132,6 +137,15 @@ impl ContentWriter {
     /// Ends what [`ContentWriter::begin_manifests`] began: they are flushed.
     pub(crate) fn end_manifests(&self, pauses: i64) {
         self.inner.context.end_manifests(pauses);
+    }
+
+    /// Refuses to go on where what was stored or found since `kept`, the time of the last manifest or of the beginning, must
+    /// not be referred to any more: maintenance may have deleted it.
+    ///
+    /// # Errors
+    /// More than four hours have passed.
+    pub fn check_kept(&self, kept: UnixNanos) -> Result<(), KopiaError> {
+        self.inner.context.check_kept(kept)
     }
 
     /// The number of markers of ended sessions that could not be deleted yet. They do no harm: after four days maintenance

@@ -1,11 +1,16 @@
 //! Names of blobs and what they say (kopia: internal/epoch, internal/completeset, repo/content/sessions.go).
 
+use std::fmt::{self, Display};
+
 /// The format blob.
 pub const FORMAT: &str = "kopia.repository";
 /// The settings of object lock.
 pub const BLOB_CONFIG: &str = "kopia.blobcfg";
 /// The schedule of maintenance.
 pub const MAINTENANCE: &str = "kopia.maintenance";
+
+/// The beginning of names by which creations of a repository see each other. Kopia lists no blobs of this name.
+pub const CREATION_CLAIM: &str = "io.lifeboat.creation.";
 
 /// The name of a blob, taken apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,6 +76,75 @@ pub fn parse(name: &str) -> BlobKind {
     parsed.unwrap_or(BlobKind::Other)
 }
 
+/// The name of a pack: its letter, `p` or `q`, random bytes, and its session.
+pub fn pack_name(letter: char, random: [u8; 16], session: &str) -> String {
+    format!("{letter}{}-{session}", hex::encode(random))
+}
+
+/// The name of the marker of a session.
+pub fn session_marker_name(hash: &dyn Display, session: &str) -> String {
+    format!("s{hash}-{session}")
+}
+
+/// The name of an index in a repository without epochs.
+pub fn legacy_index_name(hash: &dyn Display, session: &str) -> String {
+    format!("n{hash}-{session}")
+}
+
+/// The name of the marker with which an epoch begins.
+pub fn epoch_marker_name(epoch: u64) -> String {
+    format!("xe{epoch}")
+}
+
+/// The name of a watermark.
+pub fn watermark_name(seconds: u64) -> String {
+    format!("xw{seconds}")
+}
+
+/// A set of index blobs: what is in it, its session, and the number of its blobs.
+#[derive(Debug, Clone, Copy)]
+pub struct IndexSetName<'a> {
+    /// The indexes in it.
+    pub kind: IndexKind,
+    /// The session.
+    pub session: &'a str,
+    /// The number of its blobs.
+    pub count: u64,
+}
+
+/// The indexes in a set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IndexKind {
+    /// The entries of a flush into an epoch.
+    Flush(u64),
+    /// The entries of an epoch.
+    Epoch(u64),
+    /// The entries of epochs from one to another.
+    Epochs(u64, u64),
+}
+
+impl Display for IndexKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flush(epoch) => write!(f, "a flush into epoch {epoch}"),
+            Self::Epoch(epoch) => write!(f, "epoch {epoch}"),
+            Self::Epochs(first, last) => write!(f, "epochs {first} to {last}"),
+        }
+    }
+}
+
+impl IndexSetName<'_> {
+    /// The name of one of its blobs.
+    pub fn of_blob(&self, hash: &dyn Display) -> String {
+        let Self { kind, session, count } = self;
+        match kind {
+            IndexKind::Flush(epoch) => format!("xn{epoch}_{hash}-{session}-c{count}"),
+            IndexKind::Epoch(epoch) => format!("xs{epoch}_{hash}-{session}-c{count}"),
+            IndexKind::Epochs(first, last) => format!("xr{first}_{last}_{hash}-{session}-c{count}"),
+        }
+    }
+}
+
 /// A decimal number after characters that are no digits, which kopia passes over.
 fn digits(text: &str) -> Option<u64> {
     let text = text.trim_start_matches(|c: char| !c.is_ascii_digit());
@@ -131,6 +205,27 @@ mod tests {
         for (name, kind) in vectors {
             assert_eq!(parse(name), kind, "{name}");
         }
+    }
+
+    #[test]
+    fn a_name_that_is_made_tells_what_it_was_made_of() {
+        let set = |kind| IndexSetName { kind, session: "s4f147", count: 3 }.of_blob(&"00ab");
+        for (name, kind) in [
+            (pack_name('q', [0xab; 16], "s4f147"), BlobKind::MetadataPack),
+            (session_marker_name(&"00ab", "s4f147"), BlobKind::Session),
+            (legacy_index_name(&"00ab", "s4f147"), BlobKind::LegacyIndex),
+            (epoch_marker_name(7), BlobKind::EpochMarker { epoch: 7 }),
+            (watermark_name(9), BlobKind::Watermark { seconds: 9 }),
+            (set(IndexKind::Flush(7)), BlobKind::Index { epoch: 7 }),
+            (set(IndexKind::Epoch(7)), BlobKind::SingleEpochIndex { epoch: 7 }),
+            (set(IndexKind::Epochs(2, 7)), BlobKind::RangeIndex { first: 2, last: 7 }),
+        ] {
+            assert_eq!(parse(&name), kind, "{name}");
+            if name.starts_with(['q', 's', 'n']) {
+                assert_eq!(session_of(&name), Some("s4f147"), "{name}");
+            }
+        }
+        assert_eq!(set_of(&set(IndexKind::Epochs(2, 7))), Some(("s4f147", 3)));
     }
 
     #[test]

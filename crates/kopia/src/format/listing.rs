@@ -1,7 +1,7 @@
 //! Listings: objects that are made of others (kopia: repo/object/indirect.go).
 
 use super::FormatError;
-use super::json::{ArrayWriter, ObjectWriter, Reader};
+use super::json::{ObjectWriter, Reader};
 use super::object_id::ObjectId;
 
 const STRUCTURE: &str = "listing";
@@ -68,21 +68,51 @@ fn parse_piece(reader: &mut Reader<&[u8]>) -> Result<Piece, FormatError> {
 
 /// Writes a listing as kopia writes it, with the newline at its end.
 pub fn write(pieces: &[Piece]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(64 + 80 * pieces.len());
-    let mut document = ObjectWriter::begin(&mut out);
-    document.string("stream", STREAM);
-    let mut entries = ArrayWriter::begin(document.key("entries"));
+    let mut writer = ListingWriter::begin();
     for piece in pieces {
-        let mut entry = ObjectWriter::begin(entries.item());
+        writer.push(piece);
+    }
+    writer.end()
+}
+
+/// A listing that is being written piece by piece.
+#[derive(Debug)]
+pub struct ListingWriter {
+    out: Vec<u8>,
+    is_empty: bool,
+}
+
+impl ListingWriter {
+    /// Begins a listing.
+    pub fn begin() -> Self {
+        Self { out: format!("{{\"stream\":\"{STREAM}\",\"entries\":[").into_bytes(), is_empty: true }
+    }
+    /// Adds a piece.
+    pub fn push(&mut self, piece: &Piece) {
+        if !self.is_empty {
+            self.out.push(b',');
+        }
+        self.is_empty = false;
+        let mut entry = ObjectWriter::begin(&mut self.out);
         entry.number_unless_zero("s", piece.start);
         entry.number_unless_zero("l", piece.length);
         entry.quoted("o", piece.object);
         entry.end();
     }
-    entries.end();
-    document.end();
-    out.push(b'\n');
-    out
+    /// The number of bytes that were not taken.
+    pub fn waiting(&self) -> usize {
+        self.out.len()
+    }
+    /// Takes the bytes that were written since the last call, so that a listing of millions of pieces need not be in memory
+    /// whole.
+    pub fn take(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.out)
+    }
+    /// Ends the listing and gives the bytes that were not taken.
+    pub fn end(mut self) -> Vec<u8> {
+        self.out.extend_from_slice(b"]}\n");
+        self.out
+    }
 }
 
 #[cfg(test)]

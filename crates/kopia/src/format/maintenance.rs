@@ -3,7 +3,7 @@
 use super::FormatError;
 use super::json::{ArrayWriter, ObjectWriter, Reader};
 use super::repository::RepositoryFormat;
-use super::time::UnixNanos;
+use super::time::{HOUR, UnixNanos};
 use crate::crypto::aead::{CipherAlgorithm, NONCE_LENGTH};
 use std::collections::BTreeMap;
 
@@ -14,7 +14,6 @@ const ASSOCIATED: &[u8] = b"maintenance";
 const NO_TIME: &str = "0001-01-01T00:00:00Z";
 /// The most runs of a task that are kept.
 const MAX_RUNS: usize = 50;
-const HOUR: i64 = 3600 * 1_000_000_000;
 
 /// The times at which maintenance is due, and its last runs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

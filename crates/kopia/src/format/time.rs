@@ -3,8 +3,17 @@
 use super::FormatError;
 use std::fmt;
 
-const NANOS: i128 = 1_000_000_000;
-const DAY: i64 = 86_400;
+/// Nanoseconds of a second.
+pub const SECOND: i64 = 1_000_000_000;
+/// Nanoseconds of a minute.
+pub const MINUTE: i64 = 60 * SECOND;
+/// Nanoseconds of an hour.
+pub const HOUR: i64 = 60 * MINUTE;
+/// Nanoseconds of a day.
+pub const DAY: i64 = 24 * HOUR;
+
+const NANOS: i128 = SECOND as i128;
+const SECONDS_OF_DAY: i64 = DAY / SECOND;
 
 /// Nanoseconds since 1970-01-01T00:00:00Z; 0 is the zero value of the format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -29,21 +38,39 @@ impl UnixNanos {
         let nanos = nanos.clamp(i64::MIN.into(), i64::MAX.into());
         Ok(Self(i64::try_from(nanos).unwrap_or_default()))
     }
+    /// The time of so many seconds since 1970; one outside 64 bits becomes the latest inside.
+    pub fn of_seconds(seconds: u64) -> Self {
+        Self(i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(SECOND))
+    }
+    /// The nanoseconds since an earlier time; negative since a later one.
+    pub fn since(self, earlier: Self) -> i64 {
+        self.0.saturating_sub(earlier.0)
+    }
+    /// The time so many nanoseconds before.
+    #[must_use]
+    pub fn before(self, nanos: i64) -> Self {
+        Self(self.0.saturating_sub(nanos))
+    }
+    /// The time so many nanoseconds later.
+    #[must_use]
+    pub fn after(self, nanos: i64) -> Self {
+        Self(self.0.saturating_add(nanos))
+    }
     /// The whole seconds since 1970, rounded down.
     pub fn seconds(self) -> i64 {
-        self.0.div_euclid(1_000_000_000)
+        self.0.div_euclid(SECOND)
     }
     /// The nanoseconds after [`UnixNanos::seconds`].
     pub fn subsecond_nanos(self) -> u32 {
-        u32::try_from(self.0.rem_euclid(1_000_000_000)).unwrap_or_default()
+        u32::try_from(self.0.rem_euclid(SECOND)).unwrap_or_default()
     }
 }
 
 /// RFC 3339 in UTC with up to nine digits of a fraction, without trailing zeros.
 impl fmt::Display for UnixNanos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let days = self.seconds().div_euclid(DAY);
-        let second = self.seconds().rem_euclid(DAY);
+        let days = self.seconds().div_euclid(SECONDS_OF_DAY);
+        let second = self.seconds().rem_euclid(SECONDS_OF_DAY);
         let (year, month, day) = civil(days);
         let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
         write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")?;
@@ -112,7 +139,7 @@ fn parse_parts(text: &[u8]) -> Option<i128> {
         }
         _ => return None,
     };
-    let seconds = days_since_epoch(year, month, day) * DAY + hour * 3600 + minute * 60 + second - offset;
+    let seconds = days_since_epoch(year, month, day) * SECONDS_OF_DAY + hour * 3600 + minute * 60 + second - offset;
     Some(i128::from(seconds) * NANOS + i128::from(nanos))
 }
 

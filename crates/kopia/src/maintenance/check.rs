@@ -3,10 +3,8 @@
 
 use crate::blobs::BlobInfo;
 use crate::format::blob_name::{self, BlobKind};
-use crate::format::time::UnixNanos;
+use crate::format::time::{HOUR, UnixNanos};
 use std::collections::{HashMap, HashSet};
-
-const HOUR: i64 = 3600 * 1_000_000_000;
 
 /// A reason for which a step is not performed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -70,7 +68,7 @@ pub fn ages(blobs: &[BlobInfo], sessions: &HashSet<String>, now: UnixNanos) -> R
             return refuse(format!("blob {}", blob.name), "it is neither a pack nor the marker of a session");
         }
         match blob.modified {
-            Some(stored) if now.0.saturating_sub(stored.0) >= 24 * HOUR - HOUR / 60 => {}
+            Some(stored) if now.since(stored) >= 24 * HOUR - HOUR / 60 => {}
             _ => return refuse(format!("blob {}", blob.name), "it is not known to be older than a day"),
         }
         // Each part of the name that may be its session.
@@ -100,7 +98,7 @@ pub fn deletion(
     now: UnixNanos,
 ) -> Result<(), Violation> {
     let day_ago = now.0.saturating_sub(24 * HOUR - HOUR / 60);
-    let written = i64::try_from(entry.timestamp).unwrap_or(i64::MAX).saturating_mul(1_000_000_000);
+    let written = UnixNanos::of_seconds(entry.timestamp).0;
     // A time in the future is that of a wrong clock.
     let is_young = (day_ago..=now.0).contains(&written) || stored.is_some_and(|stored| stored.0 > day_ago);
     match entry {
@@ -122,7 +120,7 @@ pub fn watermark<E: From<Violation>>(
     entries: impl Iterator<Item = Result<SeenEntry, E>>,
     now: UnixNanos,
 ) -> Result<(), E> {
-    let latest = now.0.saturating_sub(5 * HOUR - HOUR / 60).div_euclid(1_000_000_000);
+    let latest = now.before(5 * HOUR - HOUR / 60).seconds();
     if i64::try_from(seconds).is_ok_and(|seconds| seconds > latest) || i64::try_from(seconds).is_err() {
         return refuse(format!("what was deleted until {seconds}"), "it is less than five hours ago").map_err(E::from);
     }
@@ -149,7 +147,7 @@ pub fn indexes(blobs: &[BlobInfo], listing: &[BlobInfo], margin: i64, now: UnixN
         match blob_name::parse(&blob.name) {
             BlobKind::EpochMarker { epoch } => current = epoch.max(current),
             BlobKind::SingleEpochIndex { epoch } => {
-                let is_old = blob.modified.is_some_and(|stored| now.0.saturating_sub(stored.0) >= margin.max(HOUR));
+                let is_old = blob.modified.is_some_and(|stored| now.since(stored) >= margin.max(HOUR));
                 let (set, count) = blob_name::set_of(&blob.name).unwrap_or((&blob.name, 1));
                 let entry = members.entry((epoch, set.to_owned())).or_insert((0, count));
                 entry.0 += u32::from(is_old);

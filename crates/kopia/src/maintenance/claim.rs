@@ -8,7 +8,7 @@
 use super::storage_clock::StorageClock;
 use crate::KopiaError;
 use crate::blobs::{BlobInfo, Blobs};
-use crate::format::time::UnixNanos;
+use crate::format::time::{MINUTE, UnixNanos};
 use crate::maintenance::delays::in_words;
 use crate::options::{Random, random_bytes};
 use std::time::Duration;
@@ -18,7 +18,6 @@ pub const PREFIX: &str = "io.lifeboat.maintenance.";
 /// The first words in a claim.
 const FORMAT: &str = "lifeboat.io/maintenance-claim/v1";
 
-const MINUTE: i64 = 60 * 1_000_000_000;
 /// The time after which a claim without a sign of life counts no more.
 const LASTS: i64 = 30 * MINUTE;
 /// The time after which a run gives up its own claim, before others may take it for dead.

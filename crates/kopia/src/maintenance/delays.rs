@@ -1,7 +1,6 @@
 //! The delays that keep maintenance from deleting what others still rely on (kopia: repo/maintenance/maintenance_safety.go).
 
-const SECOND: i64 = 1_000_000_000;
-const HOUR: i64 = 3600 * SECOND;
+use crate::format::time::{HOUR, MINUTE, SECOND};
 
 /// The delays, in nanoseconds. Other writers rely on them: a shorter one loses data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +39,7 @@ impl Delays {
 
 /// A number of nanoseconds as people read it.
 pub(crate) fn in_words(nanos: i64) -> String {
-    let minutes = nanos.max(0) / (60 * SECOND);
+    let minutes = nanos.max(0) / MINUTE;
     match (minutes / (48 * 60), minutes / 120, minutes) {
         (1.., ..) => format!("{} days", minutes / (24 * 60)),
         (_, 1.., _) => format!("{} hours", minutes / 60),

@@ -6,7 +6,7 @@ use super::plan::survey::{EntryFacts, Survey, SurveyRules, Surveying};
 use super::plan::{COLLECTION, logs};
 use super::references::References;
 use crate::blobs::BlobInfo;
-use crate::content::index_set::Location;
+use crate::content::index_set::{IndexSet, Location, Record, Scan};
 use crate::format::blob_name::{self, BlobKind};
 use crate::format::maintenance::Schedule;
 use crate::format::session::SessionMarker;
@@ -29,6 +29,8 @@ pub(super) struct State {
     pub(super) logs: Vec<BlobInfo>,
     /// The contents and packs; `None` for quick maintenance.
     pub(super) data: Option<Arc<Data>>,
+    /// The nanoseconds for which blobs are kept from deletion; of no matter for quick maintenance.
+    pub(super) retention: Option<i64>,
     /// The reasons for which they cannot be judged.
     pub(super) problems: Vec<String>,
 }
@@ -38,15 +40,20 @@ pub(super) struct State {
 pub(super) struct Data {
     pub(super) references: References,
     pub(super) survey: Survey,
+    /// The entries that readers may still have; `None` where they are the present ones.
+    pub(super) earlier: Option<Arc<IndexSet>>,
 }
 
 /// The entry at a location as rules see it.
 pub(super) fn facts(found: &Location, references: &References) -> EntryFacts {
-    let record = &found.record;
+    facts_of(&found.record, references.has(found.number))
+}
+
+fn facts_of(record: &Record, is_referenced: bool) -> EntryFacts {
     EntryFacts {
         timestamp: record.timestamp,
         is_deleted: record.is_deleted,
-        is_referenced: references.has(found.number),
+        is_referenced,
         prefix: record.id.prefix(),
         pack: record.pack,
         length: record.packed_length,
@@ -60,7 +67,7 @@ pub(super) fn facts(found: &Location, references: &References) -> EntryFacts {
 pub(super) async fn lists(repository: &Repository) -> Result<State, KopiaError> {
     let indexes = repository.blobs().list_all("x").await?;
     let logs = repository.blobs().list_all(logs::PREFIX).await?;
-    Ok(State { indexes, logs, data: None, problems: Vec::new() })
+    Ok(State { indexes, logs, data: None, retention: None, problems: Vec::new() })
 }
 
 /// Gathers everything. `now` is the time of the storage; the indexes are loaded after it.
@@ -76,9 +83,16 @@ pub(super) async fn everything(
     repository.contents().refresh().await?;
     let references = repository.references(DIRECTORIES).await?;
     let mut state = lists(repository).await?;
+    state.retention = repository.retention().await?.map(|retention| retention.period);
     state.problems = references.problems().to_vec();
     let markers = markers(repository, &mut state.problems).await?;
     let set = references.set().clone();
+    // Before packs are looked up: it may name some that the present entries do not.
+    let earlier = now.before(delays.after_rewrite);
+    let earlier = repository.contents().load_as_of(earlier).await?.map(Arc::new);
+    if let Some(damaged) = earlier.as_ref().map(|set| set.damaged_entries()).filter(|damaged| *damaged > 0) {
+        state.problems.push(format!("{damaged} entries of indexes that readers may still have cannot be read"));
+    }
     let runs = schedule.runs.get(COLLECTION).map(Vec::as_slice).unwrap_or_default();
     let rules = SurveyRules { now, delays, watermark: set.watermark(), next_watermark: watermark(runs, &delays, now) };
     let mut surveying = Surveying::new(rules, set.packs());
@@ -88,17 +102,42 @@ pub(super) async fn everything(
             surveying.pack(&blob, set.pack_number(&blob.name));
         }
     }
-    let (references, survey) = crate::tasks::blocking(move || {
-        let mut scan = set.scan(None);
-        while let Some(found) = scan.next_location()? {
-            surveying.entry(&facts(&found, &references));
-        }
+    let data = crate::tasks::blocking(move || {
+        look_through(&mut surveying, &references, earlier.as_ref())?;
         let survey = surveying.finish(|pack| set.pack_name(pack), &markers);
-        Ok((references, survey))
+        Ok(Data { references, survey, earlier })
     })
     .await?;
-    state.data = Some(Arc::new(Data { references, survey }));
+    state.data = Some(Arc::new(data));
     Ok(state)
+}
+
+/// Adds all entries that count, and those that counted earlier where they are others.
+fn look_through(
+    surveying: &mut Surveying,
+    references: &References,
+    earlier: Option<&Arc<IndexSet>>,
+) -> Result<(), KopiaError> {
+    let mut present = references.set().scan(None);
+    let mut earlier = earlier.map(|set| set.scan(None));
+    let mut next_earlier = || earlier.as_mut().map_or(Ok(None), Scan::next_location);
+    let mut before = next_earlier()?;
+    while let Some(found) = present.next_location()? {
+        // Both walks go in the order of IDs.
+        while let Some(old) = before.filter(|old| old.record.id <= found.record.id) {
+            if old.record != found.record {
+                let is_referenced = old.record.id == found.record.id && references.has(found.number);
+                surveying.earlier(&facts_of(&old.record, is_referenced));
+            }
+            before = next_earlier()?;
+        }
+        surveying.entry(&facts(&found, references));
+    }
+    while let Some(old) = before {
+        surveying.earlier(&facts_of(&old.record, false));
+        before = next_earlier()?;
+    }
+    Ok(())
 }
 
 /// Reads the markers of sessions. One that cannot be read is a problem: nobody knows which packs it keeps.

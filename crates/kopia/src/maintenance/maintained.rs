@@ -72,6 +72,7 @@ impl Maintenance {
             parameters: basis.parameters,
             epochs: &format.epochs,
             max_pack_size: format.max_pack_size,
+            retention: state.retention,
             indexes: &state.indexes,
             logs: &state.logs,
             survey,

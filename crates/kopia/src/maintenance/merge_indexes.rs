@@ -5,7 +5,10 @@ use crate::Repository;
 use crate::blobs::BlobInfo;
 use crate::content::writer::ContentWriter;
 use crate::crypto::Crypto;
+use crate::format::blob_name::{IndexKind, IndexSetName};
+use crate::format::content_id::ContentHash;
 use crate::format::index::{Entry, Index, build};
+use crate::format::session::session_id;
 use crate::options::{Random, random_bytes};
 use crate::tasks::blocking;
 use bytes::Bytes;
@@ -15,8 +18,8 @@ use std::sync::Arc;
 /// blobs.
 const MOST_ENTRIES: u64 = 250_000;
 
-/// Reads all blobs, then writes their entries as blobs whose names begin with `prefix`, such as `xs7_`. An entry that cannot
-/// be read is an error: it would be lost. Cut off, it leaves a set that is not complete, which nobody looks at.
+/// Reads all blobs, then writes their entries as a set. An entry that cannot be read is an error: it would be lost. Cut off, it
+/// leaves a set that is not complete, which nobody looks at.
 ///
 /// # Errors
 /// A blob that is damaged, or gone because another merge has replaced it; those of the bucket.
@@ -24,7 +27,7 @@ pub(super) async fn merge(
     repository: &Repository,
     writer: &ContentWriter,
     blobs: &[BlobInfo],
-    prefix: &str,
+    kind: IndexKind,
 ) -> Result<(), KopiaError> {
     let crypto = repository.crypto().clone();
     let mut builder = repository.contents().index_set().begin_another();
@@ -41,11 +44,12 @@ pub(super) async fn merge(
     let set = Arc::new(blocking(move || builder.finish(0)).await?);
     if set.damaged_entries() > 0 {
         let why = format!("{} entries cannot be read, and a merge would lose them", set.damaged_entries());
-        return Err(KopiaError::damaged(format!("an index of {prefix}"), why));
+        return Err(KopiaError::damaged(format!("an index of {kind}"), why));
     }
     let count = set.len().div_ceil(MOST_ENTRIES);
     let random = writer.options().random.clone();
-    let session = hex::encode(random_bytes::<8>(&random));
+    let session = session_id(random_bytes(&random), writer.now());
+    let name = IndexSetName { kind, session: &session, count };
     let version = repository.format().index_version;
     let mut scan = set.scan(None);
     for _ in 0..count {
@@ -58,14 +62,14 @@ pub(super) async fn merge(
         })
         .await?;
         scan = rest;
-        writer.put_blob(&format!("{prefix}{hash}-s{session}-c{count}"), stored).await?;
+        writer.put_blob(&name.of_blob(&hash), stored).await?;
     }
     Ok(())
 }
 
-fn seal(crypto: &Crypto, random: &Random, version: u8, entries: &[Entry]) -> Result<(String, Bytes), KopiaError> {
+fn seal(crypto: &Crypto, random: &Random, version: u8, entries: &[Entry]) -> Result<(ContentHash, Bytes), KopiaError> {
     let refused = |why| KopiaError::refused("write an index", why);
     let plain = build(version, entries).map_err(refused)?;
     let (hash, stored) = crypto.seal_blob(&plain, random_bytes(random)).map_err(refused)?;
-    Ok((hash.to_string(), stored.into()))
+    Ok((hash, stored.into()))
 }

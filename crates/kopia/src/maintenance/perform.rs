@@ -5,15 +5,15 @@ use super::gather::{self, Data, facts};
 use super::merge_indexes::merge;
 use super::plan::Action;
 use super::plan::collection::Verdict;
-use super::references::concerns_one;
 use crate::blobs::BlobInfo;
 use crate::compression::Compression;
 use crate::content::epochs;
 use crate::content::index_set::{IndexSet, Location, Record};
 use crate::content::writer::ContentWriter;
+use crate::format::blob_name::{IndexKind, epoch_marker_name, watermark_name};
 use crate::format::content_id::ContentId;
 use crate::format::manifest::write;
-use crate::format::time::UnixNanos;
+use crate::format::time::{DAY, UnixNanos};
 use crate::manifest::{PREFIX, load_with_deletions};
 use crate::tasks::blocking;
 use crate::{KopiaError, Repository};
@@ -31,7 +31,7 @@ const EPOCH_MARKER: &[u8] = b"epoch-marker";
 const WATERMARK: &[u8] = b"deletion-watermark";
 /// The age up to which notes of deleted manifests are kept: a client with older indexes may write the manifest again. Their
 /// times are those of who deleted, whose clock may be behind by days.
-const NOTES: i64 = 7 * 24 * 3600 * 1_000_000_000;
+const NOTES: i64 = 7 * DAY;
 /// The most bytes of merged manifests: what readers take, ours and kopia's, is more.
 const MOST_MANIFEST_BYTES: usize = 256 << 20;
 /// Entries that are looked at before others may do something.
@@ -92,6 +92,7 @@ impl<'a> StepContext<'a> {
                 check::markers(markers, &listing)?;
                 self.delete(markers).await
             }
+            Action::ExtendLocks { .. } => super::locks::extend(self.repository, self.contents).await,
             Action::Collect { .. } => self.collect().await,
             Action::RaiseWatermark { seconds } => self.raise_watermark(*seconds).await,
             Action::MergeEpoch { epoch, blobs } => {
@@ -100,11 +101,11 @@ impl<'a> StepContext<'a> {
                 if state.single.contains_key(epoch) || !state.is_settled(*epoch) {
                     return Ok(());
                 }
-                merge(self.repository, self.contents, blobs, &format!("xs{epoch}_")).await
+                merge(self.repository, self.contents, blobs, IndexKind::Epoch(*epoch)).await
             }
-            Action::AdvanceEpoch { to } => self.contents.put_blob(&format!("xe{to}"), EPOCH_MARKER.into()).await,
+            Action::AdvanceEpoch { to } => self.contents.put_blob(&epoch_marker_name(*to), EPOCH_MARKER.into()).await,
             Action::MergeEpochs { first, last, blobs } => {
-                merge(self.repository, self.contents, blobs, &format!("xr{first}_{last}_")).await
+                merge(self.repository, self.contents, blobs, IndexKind::Epochs(*first, *last)).await
             }
             Action::MergeManifests { .. } => self.merge_manifests().await,
             Action::Rewrite { packs, .. } => self.rewrite(packs).await,
@@ -149,6 +150,9 @@ impl<'a> StepContext<'a> {
             let numbers: HashMap<u32, &str> = names.iter().map(|(number, name)| (*number, name.as_str())).collect();
             let has = |found: &Location| data.references.has(found.number);
             check::packs(&numbers, entries(data.references.set(), |found| seen(&found.record, has(found))), watermark)?;
+            if let Some(earlier) = &data.earlier {
+                check::packs(&numbers, entries(earlier, |found| seen(&found.record, false)), watermark)?;
+            }
             check::packs(&numbers, entries(&fresh, |found| seen(&found.record, false)), watermark)
         })
         .await
@@ -217,7 +221,7 @@ impl<'a> StepContext<'a> {
             check::watermark(seconds, now, at)
         })
         .await?;
-        self.contents.put_blob(&format!("xw{seconds}"), WATERMARK.into()).await?;
+        self.contents.put_blob(&watermark_name(seconds), WATERMARK.into()).await?;
         self.repository.contents().refresh().await
     }
 
@@ -288,7 +292,7 @@ impl Uncopied {
     /// Notes an error of one content; one that concerns all is given back.
     fn note(&mut self, id: &ContentId, result: Result<(), KopiaError>) -> Result<(), KopiaError> {
         match result {
-            Err(error) if concerns_one(&error) => {
+            Err(error) if error.concerns_one() => {
                 self.count += 1;
                 if self.named.len() < NAMED {
                     self.named.push(format!("{id}: {error}"));

@@ -12,7 +12,7 @@ use super::delays::Delays;
 use crate::blobs::BlobInfo;
 use crate::format::maintenance::{MaintenanceParameters, Schedule};
 use crate::format::repository::EpochParameters;
-use crate::format::time::UnixNanos;
+use crate::format::time::{DAY, UnixNanos};
 use schedule::Mode;
 use survey::Survey;
 
@@ -23,9 +23,12 @@ pub const COLLECTION: &str = "snapshot-gc";
 /// The tasks under which rewrites are recorded.
 pub const REWRITES: [&str; 2] = ["full-rewrite-contents", "quick-rewrite-contents"];
 
-/// Object locks, where the parameters of the repository ask to extend them.
-const UNEXTENDED_LOCKS: &str = "object locks are not extended, though the repository asks for it: only kopia does that, so \
-                                let kopia maintain this repository, or switch that off there";
+/// Object locks that are to be extended where there are none.
+const NO_LOCKS: &str = "object locks are to be extended, but the repository has no retention: give it one (kopia repository \
+                        set-parameters --retention-mode), or switch that off (kopia maintenance set --extend-object-locks=false)";
+/// Object locks that end before the next run extends them.
+const SHORT_LOCKS: &str = "object locks are extended, but some end before the next full run: the retention has to be a day longer \
+                           than the interval of full maintenance";
 
 /// The things from which a plan is made.
 #[derive(Debug, Clone, Copy)]
@@ -44,6 +47,8 @@ pub struct View<'a> {
     pub epochs: &'a EpochParameters,
     /// The size at which a pack is finished.
     pub max_pack_size: u64,
+    /// The nanoseconds for which blobs are kept from deletion; `None` where they are not.
+    pub retention: Option<i64>,
     /// The blobs with prefix `x`.
     pub indexes: &'a [BlobInfo],
     /// The logs.
@@ -72,9 +77,6 @@ pub fn plan(view: &View<'_>) -> Plan {
         plan.steps = merges;
         return plan;
     }
-    if view.parameters.extend_object_locks {
-        plan.undone.push(UNEXTENDED_LOCKS.to_owned());
-    }
     let survey = match view.survey {
         Ok(survey) => Some(survey),
         Err(blockers) => {
@@ -93,6 +95,9 @@ pub fn plan(view: &View<'_>) -> Plan {
     }
     plan.steps.extend(logs::logs(view.logs, view.parameters.log_retention, view.now));
     plan.steps.extend(cleanups);
+    if view.parameters.extend_object_locks {
+        extend_locks(view, &mut plan);
+    }
     if let Some(survey) = survey {
         plan.steps.push(survey.collection());
         if view.epochs.enabled {
@@ -112,15 +117,25 @@ pub fn plan(view: &View<'_>) -> Plan {
     plan
 }
 
+/// Extends object locks, after what is not needed any more was deleted.
+fn extend_locks(view: &View<'_>, plan: &mut Plan) {
+    let Some(period) = view.retention else { return plan.undone.push(NO_LOCKS.to_owned()) };
+    if period < view.parameters.full.interval.saturating_add(DAY) {
+        plan.undone.push(SHORT_LOCKS.to_owned());
+    }
+    let reason = "the repository asks for it, and what snapshots need would be unlocked one day";
+    plan.steps.push(Step { action: Action::ExtendLocks { period }, reason: reason.to_owned() });
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn locks_that_are_to_be_extended_and_are_not_are_told_by_full_maintenance() {
+    fn full_maintenance_extends_locks_where_the_repository_asks_for_it() {
         let schedule = Schedule::default();
         let epochs = EpochParameters { enabled: false, ..EpochParameters::default() };
-        let undone = |mode, extend_object_locks| {
+        let planned = |mode, extend_object_locks, retention| {
             let parameters = MaintenanceParameters { extend_object_locks, ..MaintenanceParameters::default() };
             let plan = plan(&View {
                 mode,
@@ -130,14 +145,20 @@ mod tests {
                 parameters: &parameters,
                 epochs: &epochs,
                 max_pack_size: 1,
+                retention,
                 indexes: &[],
                 logs: &[],
                 survey: Err(&[]),
             });
-            plan.undone
+            let actions: Vec<Action> = plan.steps.into_iter().map(|step| step.action).collect();
+            (actions, plan.undone)
         };
-        assert_eq!(undone(Mode::Full, true), [UNEXTENDED_LOCKS]);
-        assert_eq!(undone(Mode::Full, false), [""; 0]);
-        assert_eq!(undone(Mode::Quick, true), [""; 0]);
+        let extend = |period| vec![Action::ExtendLocks { period }];
+        let none = || (Vec::new(), Vec::new());
+        assert_eq!(planned(Mode::Full, true, Some(30 * DAY)), (extend(30 * DAY), Vec::new()));
+        assert_eq!(planned(Mode::Full, true, Some(DAY)), (extend(DAY), vec![SHORT_LOCKS.to_owned()]));
+        assert_eq!(planned(Mode::Full, true, None), (Vec::new(), vec![NO_LOCKS.to_owned()]));
+        assert_eq!(planned(Mode::Full, false, Some(30 * DAY)), none());
+        assert_eq!(planned(Mode::Quick, true, Some(30 * DAY)), none());
     }
 }

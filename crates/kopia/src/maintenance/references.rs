@@ -233,19 +233,10 @@ impl ReferenceWalk {
 
     /// Notes a problem of one thing; an error that concerns everything ends the walk.
     fn problem_or_end(&self, place: &str, error: KopiaError) -> Result<(), KopiaError> {
-        if !concerns_one(&error) {
+        if !error.concerns_one() {
             return Err(error);
         }
         self.problem(place, error);
         Ok(())
-    }
-}
-
-/// True for an error that concerns the one thing that was read, not the bucket or this machine.
-pub(super) fn concerns_one(error: &KopiaError) -> bool {
-    match error {
-        KopiaError::Damaged { .. } | KopiaError::Missing { .. } | KopiaError::Unsupported { .. } => true,
-        KopiaError::Bucket(error) => error.is_not_found(),
-        _ => false,
     }
 }

@@ -1,6 +1,9 @@
 //! Maintenance of repositories in memory whose storage has a clock.
 
+mod delays;
 mod histories;
+mod kills;
+mod locks;
 mod shelf;
 
 use super::plan::schedule::Mode;
@@ -23,7 +26,11 @@ const OWNER: &str = "default@default";
 
 /// A repository with small packs and an owner.
 async fn new_repository() -> (Fixture, Arc<Shelf>) {
-    let fixture = Fixture::usual().with_packs(30_000);
+    new_repository_with_packs(30_000).await
+}
+
+async fn new_repository_with_packs(bytes: u64) -> (Fixture, Arc<Shelf>) {
+    let fixture = Fixture::usual().with_packs(bytes);
     let shelf = Shelf::new(fixture.store().await, fixture.clock.clone());
     let repository = fixture.open(shelf.clone()).await.unwrap();
     let writer = repository.writer(fixture.write_options(1)).await.unwrap();
@@ -46,23 +53,35 @@ fn entry(name: &str, entry_type: EntryType, object: ObjectId) -> DirectoryEntry 
     }
 }
 
-async fn store_object(writer: &RepositoryWriter, prefix: Option<u8>, bytes: Vec<u8>) -> ObjectId {
+async fn store_object(writer: &RepositoryWriter, prefix: Option<u8>, bytes: Vec<u8>) -> Result<ObjectId, KopiaError> {
     let mut object = writer.object(ObjectOptions { prefix, ..ObjectOptions::default() });
-    object.write(bytes.into()).await.unwrap();
-    object.finish().await.unwrap()
+    object.write(bytes.into()).await?;
+    object.finish().await
 }
 
 /// Saves a snapshot of files, each made from its number; gives its ID.
 async fn snapshot(fixture: &Fixture, store: Arc<dyn BlobStore>, files: &[u64], seed: u64) -> String {
-    let repository = fixture.open(store).await.unwrap();
-    let writer = repository.writer(fixture.write_options(seed)).await.unwrap();
+    let writer = fixture.open(store).await.unwrap().writer(fixture.write_options(seed)).await.unwrap();
+    save(fixture, &writer, files, false).await.unwrap()
+}
+
+/// Saves a snapshot of files, and writes an index after each of them where that is wanted; gives its ID.
+async fn save(
+    fixture: &Fixture,
+    writer: &RepositoryWriter,
+    files: &[u64],
+    flushes: bool,
+) -> Result<String, KopiaError> {
     let mut entries = Vec::new();
     for file in files {
-        let object = store_object(&writer, None, noise(*file, 9000)).await;
+        let object = store_object(writer, None, noise(*file, 9000)).await?;
         entries.push(entry(&format!("file-{file}"), EntryType::File, object));
+        if flushes {
+            writer.flush().await?;
+        }
     }
     let directory = Directory { entries, summary: Some(Summary::default()) };
-    let root = store_object(&writer, Some(b'k'), write(&directory)).await;
+    let root = store_object(writer, Some(b'k'), write(&directory)).await?;
     let now = (fixture.clock.clock())();
     let document = SnapshotDocument {
         source: Source { host: "h".to_owned(), user: "u".to_owned(), path: "/p".to_owned() },
@@ -75,9 +94,9 @@ async fn snapshot(fixture: &Fixture, store: Arc<dyn BlobStore>, files: &[u64], s
         tags: BTreeMap::new(),
         pins: Vec::new(),
     };
-    let id = writer.save_snapshot(&document).unwrap();
-    writer.flush().await.unwrap();
-    id
+    let id = writer.save_snapshot(&document)?;
+    writer.flush().await?;
+    Ok(id)
 }
 
 async fn forget(fixture: &Fixture, store: Arc<dyn BlobStore>, id: &str) {

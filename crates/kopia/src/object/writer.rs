@@ -1,11 +1,12 @@
 //! Writing of objects: cut into contents, listed where there are several (kopia: repo/object).
 
 use super::joined::{direct_length, listing_pieces};
+use super::pieces::{MOST, Pieces};
 use super::zeros::{ZeroChunk, stretch};
 use crate::KopiaError;
 use crate::compression::{Compression, Compressor};
 use crate::content::writer::{ContentWriter, Memory, Plain};
-use crate::format::listing::{self, Piece};
+use crate::format::listing::ListingWriter;
 use crate::format::object_id::ObjectId;
 use crate::splitter::{Splitter, SplitterAlgorithm};
 use crate::tasks::{blocking, join};
@@ -14,6 +15,8 @@ use tokio::task::JoinSet;
 
 /// The prefix of listings whose object has none.
 const LISTING: u8 = b'x';
+/// The bytes of a listing that are written at once.
+const LISTED_AT_ONCE: usize = 256 << 10;
 
 /// Options of an object that is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -48,9 +51,8 @@ pub struct ObjectWriter {
     /// `None` until the first bytes come.
     splitter: Option<Splitter>,
     chunk: Chunk,
-    /// The finished chunks, in their order; `None` where one is being stored.
-    pieces: Vec<Option<ObjectId>>,
-    lengths: Vec<u64>,
+    /// The finished chunks, in their order.
+    pieces: Pieces,
     tasks: JoinSet<Result<(usize, ObjectId), KopiaError>>,
     failure: Option<KopiaError>,
     zeros: Option<ZeroChunk>,
@@ -95,8 +97,7 @@ impl ObjectWriter {
             options,
             splitter: None,
             chunk: Chunk::default(),
-            pieces: Vec::new(),
-            lengths: Vec::new(),
+            pieces: Pieces::default(),
             tasks: JoinSet::new(),
             failure: None,
             zeros: None,
@@ -175,14 +176,11 @@ impl ObjectWriter {
                 self.store_chunk().await?;
                 self.wait().await?;
                 count -= length;
-                self.pieces.last().copied().flatten().ok_or(KopiaError::Cancelled)?
+                self.pieces.last().ok_or(KopiaError::Cancelled)?
             }
         };
         self.zeros = Some(ZeroChunk { length, object: Some(object) });
-        for _ in 0..count / length {
-            self.pieces.push(Some(object));
-            self.lengths.push(length);
-        }
+        self.pieces.repeat(object, length, count / length)?;
         Ok(count % length)
     }
 
@@ -198,17 +196,11 @@ impl ObjectWriter {
         while let Some(done) = self.tasks.try_join_next() {
             self.settle(done)?;
         }
-        let number = self.begin_piece();
+        let number = self.pieces.begin(self.chunk.length as u64)?;
         let plain = self.chunk.take(&self.contents);
         let (contents, options) = (self.contents.clone(), self.options);
         self.tasks.spawn(async move { Ok((number, store(&contents, &options, plain, memory).await?)) });
         Ok(())
-    }
-
-    fn begin_piece(&mut self) -> usize {
-        self.pieces.push(None);
-        self.lengths.push(self.chunk.length as u64);
-        self.pieces.len() - 1
     }
 
     fn settle(
@@ -216,9 +208,7 @@ impl ObjectWriter {
         done: Result<Result<(usize, ObjectId), KopiaError>, tokio::task::JoinError>,
     ) -> Result<(), KopiaError> {
         let (number, object) = join(done)?;
-        if let Some(piece) = self.pieces.get_mut(number) {
-            *piece = Some(object);
-        }
+        self.pieces.settle(number, object);
         Ok(())
     }
 
@@ -232,18 +222,14 @@ impl ObjectWriter {
     /// The object of the chunks that are stored; `None` where there are none.
     async fn object(&mut self) -> Result<Option<ObjectId>, KopiaError> {
         self.wait().await?;
-        let mut start = 0;
-        let mut pieces = Vec::with_capacity(self.pieces.len());
-        for (object, length) in self.pieces.iter().zip(&self.lengths) {
-            // All tasks have ended well.
-            let Some(object) = *object else { return Err(KopiaError::Cancelled) };
-            pieces.push(Piece { start, length: *length, object });
-            start += length;
+        // All tasks have ended well.
+        if !self.pieces.are_stored() {
+            return Err(KopiaError::Cancelled);
         }
-        match pieces.as_slice() {
-            [] => Ok(None),
-            [only] => Ok(Some(only.object)),
-            several => write_listing(&self.contents, several, &self.options).await.map(Some),
+        match self.pieces.count() {
+            0 => Ok(None),
+            1 => Ok(self.pieces.last()),
+            _ => write_listing(&self.contents, &self.pieces, &self.options).await.map(Some),
         }
     }
 
@@ -265,14 +251,12 @@ impl ObjectWriter {
     pub async fn finish(mut self) -> Result<ObjectId, KopiaError> {
         self.check()?;
         // An object without bytes is a content without bytes.
-        if self.chunk.length > 0 || self.pieces.is_empty() {
+        if self.chunk.length > 0 || self.pieces.count() == 0 {
             let memory = self.contents.reserve(self.chunk.length).await?;
-            let number = self.begin_piece();
+            let number = self.pieces.begin(self.chunk.length as u64)?;
             let plain = self.chunk.take(&self.contents);
             let object = store(&self.contents, &self.options, plain, memory).await?;
-            if let Some(piece) = self.pieces.get_mut(number) {
-                *piece = Some(object);
-            }
+            self.pieces.settle(number, object);
         }
         self.object().await?.ok_or(KopiaError::Cancelled)
     }
@@ -296,6 +280,14 @@ fn splitter_of(contents: &ContentWriter, options: &ObjectOptions) -> Result<Spli
         None => SplitterAlgorithm::parse(&contents.format().splitter)
             .map_err(|e| KopiaError::Unsupported { what: e.to_string() }),
     }
+}
+
+/// The length beyond which no object with these options can be, however it is cut.
+///
+/// # Errors
+/// A splitter that is not known.
+pub fn longest(contents: &ContentWriter, options: &ObjectOptions) -> Result<u64, KopiaError> {
+    Ok(MOST.saturating_mul(splitter_of(contents, options)?.max_chunk().into()))
 }
 
 /// Stores one chunk. Where indexes cannot tell a compression the object does (`Z`).
@@ -325,11 +317,18 @@ async fn store(
 /// Writes the listing of several pieces, as an object of its own.
 async fn write_listing(
     contents: &ContentWriter,
-    pieces: &[Piece],
+    pieces: &Pieces,
     options: &ObjectOptions,
 ) -> Result<ObjectId, KopiaError> {
     let mut writer = ObjectWriter::begin(contents, options.of_listing());
-    writer.write(listing::write(pieces).into()).await?;
+    let mut listing = ListingWriter::begin();
+    for piece in pieces.iter() {
+        listing.push(&piece);
+        if listing.waiting() >= LISTED_AT_ONCE {
+            writer.write(listing.take().into()).await?;
+        }
+    }
+    writer.write(listing.end().into()).await?;
     // A listing that is long has one itself.
     let listing = Box::pin(writer.finish()).await?;
     Ok(ObjectId { levels: listing.levels.saturating_add(1), ..listing })
@@ -350,18 +349,14 @@ pub async fn concatenate(
         [only] => return Ok(*only),
         _ => {}
     }
-    let mut joined = Vec::new();
-    let mut end = 0_u64;
+    let mut joined = Pieces::default();
     for part in parts {
-        let pieces = match part.levels {
-            0 => vec![Piece { start: 0, length: direct_length(contents, part).await?, object: *part }],
-            _ => listing_pieces(contents, part).await?,
-        };
-        for piece in pieces {
-            joined.push(Piece { start: end, ..piece });
-            end = end
-                .checked_add(piece.length)
-                .ok_or_else(|| KopiaError::refused("join objects", "they are too long"))?;
+        if part.levels == 0 {
+            joined.repeat(*part, direct_length(contents, part).await?, 1)?;
+            continue;
+        }
+        for piece in listing_pieces(contents, part).await? {
+            joined.repeat(piece.object, piece.length, 1)?;
         }
     }
     let options = ObjectOptions { prefix: None, ..options };

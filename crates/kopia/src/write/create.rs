@@ -1,5 +1,6 @@
 //! A new repository (kopia: repo/initialize.go).
 
+use super::creation_claim::CreationClaim;
 use crate::KopiaError;
 use crate::blobs::layout::Layout;
 use crate::blobs::{Blobs, is_not_found};
@@ -26,40 +27,67 @@ pub(super) async fn create(
     random: &Random,
     layout: &Layout,
 ) -> Result<(), KopiaError> {
-    let (new, password, random) = (new.clone(), password.clone(), random.clone());
+    let (new, password, of_keys) = (new.clone(), password.clone(), random.clone());
     let made = blocking(move || {
         let random = FormatRandom {
-            unique_id: random_bytes(&random),
-            secret: random_bytes(&random),
-            master_key: random_bytes(&random),
-            format_nonce: random_bytes(&random),
-            config_nonce: random_bytes(&random),
+            unique_id: random_bytes(&of_keys),
+            secret: random_bytes(&of_keys),
+            master_key: random_bytes(&of_keys),
+            format_nonce: random_bytes(&of_keys),
+            config_nonce: random_bytes(&of_keys),
         };
         create_format(&new, &password, &random).map_err(|e| KopiaError::refused("make a repository", e))
     })
     .await?;
     let blobs = Blobs::begin(store, layout).await?;
-    let config = Bytes::from(made.blob_config);
-    begin_config(&blobs, &config).await?;
-    if let Err(error) = put_format(&blobs, made.format_blob.into()).await {
+    let (config, format) = (Bytes::from(made.blob_config), Bytes::from(made.format_blob));
+    if begin_config(&blobs, &config).await? == Conditions::Known {
+        return finish(&blobs, &config, format).await;
+    }
+    let claim = CreationClaim::take(&blobs, random).await?;
+    let result = match read(&blobs, FORMAT).await {
+        Ok(None) => match blobs.put(BLOB_CONFIG, config.clone()).await {
+            Ok(()) => finish(&blobs, &config, format).await,
+            failed => failed,
+        },
+        Ok(Some(_)) => Err(exists(&blobs)),
+        Err(error) => Err(error),
+    };
+    claim.release(&blobs).await;
+    result
+}
+
+/// Puts the format beside the settings that were put, and looks at both.
+async fn finish(blobs: &Blobs, config: &Bytes, format: Bytes) -> Result<(), KopiaError> {
+    if let Err(error) = put_format(blobs, format).await {
         // Another one was first. Settings that only our key opens must not stay beside its format; without any it opens.
         if matches!(error, KopiaError::RepositoryExists { .. })
-            && read(&blobs, BLOB_CONFIG).await?.as_ref() == Some(&config)
+            && read(blobs, BLOB_CONFIG).await?.as_ref() == Some(config)
         {
             blobs.delete(&[BLOB_CONFIG.to_owned()]).await?;
         }
         return Err(error);
     }
     // Another one may have taken ours for a rest, and put its own before it saw this repository.
-    if read(&blobs, BLOB_CONFIG).await?.as_ref() == Some(&config) {
+    if read(blobs, BLOB_CONFIG).await?.as_ref() == Some(config) {
         return Ok(());
     }
-    blobs.put(BLOB_CONFIG, config).await
+    blobs.put(BLOB_CONFIG, config.clone()).await
+}
+
+/// The conditions of puts that a bucket knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Conditions {
+    /// A put only where nothing is.
+    Known,
+    /// None: of two puts the later one counts.
+    Unknown,
 }
 
 /// Puts `kopia.blobcfg`. One that is there already is of a creation that was cut off, whose key is lost, or of one that goes
 /// on just now: only one that stays alone for a while is deleted.
-async fn begin_config(blobs: &Blobs, config: &Bytes) -> Result<(), KopiaError> {
+/// A bucket that knows no conditions gets none yet.
+async fn begin_config(blobs: &Blobs, config: &Bytes) -> Result<Conditions, KopiaError> {
     let before = read(blobs, BLOB_CONFIG).await?;
     if before.is_some() {
         tokio::time::sleep(PAUSE).await;
@@ -70,14 +98,14 @@ async fn begin_config(blobs: &Blobs, config: &Bytes) -> Result<(), KopiaError> {
         blobs.delete(&[BLOB_CONFIG.to_owned()]).await?;
     }
     match put_new(blobs, BLOB_CONFIG, config.clone()).await? {
-        NewBlob::Put => Ok(()),
+        NewBlob::Put => Ok(Conditions::Known),
         NewBlob::Exists => Err(exists(blobs)),
-        NewBlob::Unconditional => blobs.put(BLOB_CONFIG, config.clone()).await,
+        NewBlob::Unconditional => Ok(Conditions::Unknown),
     }
 }
 
-/// Puts `kopia.repository` where none is. Where the bucket cannot refuse a second one the last one counts, and the others
-/// see that after a while.
+/// Puts `kopia.repository` where none is. Where the bucket cannot refuse a second one the last one counts, and others that
+/// know no claims, such as kopia, see that after a while.
 async fn put_format(blobs: &Blobs, format: Bytes) -> Result<(), KopiaError> {
     match put_new(blobs, FORMAT, format.clone()).await? {
         NewBlob::Put => return Ok(()),

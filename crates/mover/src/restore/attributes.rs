@@ -3,7 +3,7 @@
 use super::run::Run;
 use crate::failure::Failed;
 use lifeboat_kopia::format::directory::DirectoryEntry;
-use lifeboat_kopia::format::time::UnixNanos;
+use lifeboat_kopia::format::time::{SECOND, UnixNanos};
 use rustix::fs::{
     AtFlags, Gid, Mode, Stat, Timespec, Timestamps, Uid, chownat, fchmod, fchown, fstat, futimens, utimensat,
 };
@@ -14,7 +14,6 @@ use std::fs::File;
 const PERMISSIONS: u32 = 0o7777;
 const SETUID: u32 = 0o4000;
 const SETGID: u32 = 0o2000;
-const SECOND: i64 = 1_000_000_000;
 
 /// The attributes as the snapshot has them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

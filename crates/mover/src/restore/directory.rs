@@ -3,7 +3,7 @@
 use super::attributes::Attributes;
 use super::run::{Ended, Run};
 use crate::failure::Failed;
-use crate::handles::{Identity, Slot, reopen};
+use crate::handles::{Identity, KEPT_OPEN, Slot, reopen};
 use crate::progress::add;
 use rustix::fs::{Mode, OFlags, fchmod, fstat};
 use std::ffi::{OsStr, OsString};
@@ -117,8 +117,8 @@ impl Directory {
         };
         while let Some(directory) = closed.pop() {
             file = reopen(&file, &directory.name, DIRECTORY, directory.identity)?;
-            if closed.is_empty() {
-                run.open.keep(&self.slot, &file);
+            if closed.len() < KEPT_OPEN {
+                run.open.keep(&directory.slot, &file);
             }
         }
         Ok(file)
@@ -156,5 +156,15 @@ impl Directory {
         }
         add(&run.progress.directories, 1);
         Ok(())
+    }
+}
+
+impl Drop for Directory {
+    /// Ends those above it that nobody else has one after the other, however many they are.
+    fn drop(&mut self) {
+        let mut parent = self.parent.take();
+        while let Some(mut directory) = parent.and_then(Arc::into_inner) {
+            parent = directory.parent.take();
+        }
     }
 }

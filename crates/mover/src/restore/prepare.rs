@@ -9,7 +9,7 @@ use super::names::refusal;
 use super::options::Existing;
 use super::run::{Ended, Run};
 use crate::failure::Failed;
-use crate::handles::open_beneath;
+use crate::handles::{MAX_DEPTH, open_beneath, too_deep};
 use crate::progress::add;
 use lifeboat_kopia::format::directory::{DirectoryEntry, EntryType};
 use lifeboat_kopia::format::object_id::ObjectId;
@@ -20,9 +20,6 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
-
-/// The deepest nesting of directories.
-pub(super) const MAX_DEPTH: usize = 1000;
 
 /// The next step with an entry.
 #[derive(Debug)]
@@ -174,7 +171,7 @@ fn prepare_directory(
     entry: &DirectoryEntry,
 ) -> Result<Arc<Directory>, Failed> {
     if parent.depth() >= MAX_DEPTH {
-        return Err(Failed::Because(format!("it lies in more than {MAX_DEPTH} directories, and is left out")));
+        return Err(too_deep());
     }
     let at = parent.file(run)?;
     let mode = Mode::from_raw_mode(if run.options.permissions { 0o700 } else { 0o777 });

@@ -4,7 +4,7 @@ use super::entry::Entry;
 use super::policies::Settings;
 use super::run::Run;
 use crate::failure::Failed;
-use crate::handles::{Identity, Slot, open_beneath, reopen};
+use crate::handles::{Identity, KEPT_OPEN, MAX_DEPTH, Slot, open_beneath, reopen, too_deep};
 use lifeboat_kopia::format::directory::{EntryError, Summary};
 use lifeboat_kopia::format::json::Text;
 use lifeboat_kopia::format::object_id::ObjectId;
@@ -14,10 +14,13 @@ use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// The most errors that a directory names; it counts all.
 pub(super) const ERRORS: usize = 10_000;
+
+/// The most bytes of the path of a directory: all those on the way to where the walk is have theirs in memory.
+const MAX_PATH: usize = 256 << 10;
 
 const FLAGS: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
 
@@ -28,6 +31,8 @@ pub(super) struct Directory {
     name: OsString,
     /// The path below the root of the snapshot: empty, or with a slash before each name.
     pub(super) path: String,
+    /// The number of directories above it.
+    depth: usize,
     pub(super) settings: Arc<Settings>,
     place: Mutex<Option<Identity>>,
     slot: Arc<Slot>,
@@ -41,8 +46,9 @@ pub(super) struct State {
     pub(super) itself: Entry,
     /// Its entries in the order of the format; those with an object are done.
     pub(super) entries: Vec<Entry>,
-    /// Directories below that are being saved, by their place among the entries.
-    pub(super) below: Vec<(usize, Arc<Directory>)>,
+    /// Directories below that are being saved, by their place among the entries. Their tasks have them, so that all go when a
+    /// snapshot is dropped.
+    pub(super) below: Vec<(usize, Weak<Directory>)>,
     /// Files that are being read, by their place.
     pub(super) uploads: Vec<(usize, SharedWriter)>,
     /// Finished parts of files that are being read, by the place of these.
@@ -67,12 +73,20 @@ impl Directory {
         Self::build(None, OsString::new(), itself, settings, slot)
     }
 
-    /// A directory below another one.
-    pub(super) fn below(above: &Arc<Self>, entry: &Entry, run: &Run) -> Self {
+    /// A directory below another one, unless it lies too deep: whoever can write there may nest without end.
+    pub(super) fn below(above: &Arc<Self>, entry: &Entry, run: &Run) -> Result<Self, Failed> {
         let path = above.path_of(entry.name());
+        if above.depth >= MAX_DEPTH {
+            return Err(too_deep());
+        }
+        if path.len() > MAX_PATH {
+            return Err(Failed::Because(format!("its path has more than {MAX_PATH} bytes, and it is left out")));
+        }
         let settings = run.policies.at(|| path.clone()).unwrap_or(&above.settings).clone();
         let name = entry.name().to_owned();
-        Self { path, ..Self::build(Some(above.clone()), name, entry.clone(), settings, Slot::default()) }
+        let mut directory = Self::build(Some(above.clone()), name, entry.clone(), settings, Slot::default());
+        (directory.path, directory.depth) = (path, above.depth + 1);
+        Ok(directory)
     }
 
     fn build(above: Option<Arc<Self>>, name: OsString, itself: Entry, settings: Arc<Settings>, slot: Slot) -> Self {
@@ -88,6 +102,7 @@ impl Directory {
             above,
             name,
             path: String::new(),
+            depth: 0,
             settings,
             place: Mutex::default(),
             slot: Arc::new(slot),
@@ -137,17 +152,26 @@ impl Directory {
         Ok((file, stat))
     }
 
-    /// The open directory, which is opened again where too many others were open meanwhile.
+    /// The open directory. Where too many others were open meanwhile it is opened again, from the nearest one above it that is
+    /// open.
     pub(super) fn file(&self, run: &Run) -> Result<Arc<File>, Failed> {
-        if let Some(file) = self.slot.get() {
-            return Ok(file);
-        }
-        let place = *self.place.lock().unwrap_or_else(PoisonError::into_inner);
-        let (Some(above), Some(place)) = (&self.above, place) else {
-            return Err(Failed::Because("it is not open".to_owned()));
+        let not_open = || Failed::Because("it is not open".to_owned());
+        let mut closed = Vec::new();
+        let mut at = self;
+        let mut file = loop {
+            if let Some(file) = at.slot.get() {
+                break file;
+            }
+            closed.push(at);
+            at = at.above.as_ref().ok_or_else(not_open)?;
         };
-        let file = reopen(&*above.file(run)?, &self.name, FLAGS, place)?;
-        run.open.keep(&self.slot, &file);
+        while let Some(directory) = closed.pop() {
+            let place = *directory.place.lock().unwrap_or_else(PoisonError::into_inner);
+            file = reopen(&file, &directory.name, FLAGS, place.ok_or_else(not_open)?)?;
+            if closed.len() < KEPT_OPEN {
+                run.open.keep(&directory.slot, &file);
+            }
+        }
         Ok(file)
     }
 
@@ -201,5 +225,15 @@ impl Directory {
     pub(super) fn fail_file(&self, run: &Run, name: &OsStr, failed: &Failed) {
         let is_passed_over = self.settings.policy.errors.ignore_file_errors.unwrap_or(false);
         self.fail(run, name, failed, is_passed_over);
+    }
+}
+
+impl Drop for Directory {
+    /// Ends those above it that nobody else has one after the other, however many they are.
+    fn drop(&mut self) {
+        let mut above = self.above.take();
+        while let Some(mut directory) = above.and_then(Arc::into_inner) {
+            above = directory.above.take();
+        }
     }
 }

@@ -4,7 +4,7 @@ use crate::failure::Failed;
 use lifeboat_kopia::format::directory::{DirectoryEntry, EntryType, Summary};
 use lifeboat_kopia::format::json::Text;
 use lifeboat_kopia::format::object_id::ObjectId;
-use lifeboat_kopia::format::time::UnixNanos;
+use lifeboat_kopia::format::time::{SECOND, UnixNanos};
 use rustix::fs::{AtFlags, Dir, FileType, Stat, statat};
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -108,7 +108,7 @@ impl Entry {
 pub(super) fn modified(stat: &Stat) -> UnixNanos {
     #[allow(clippy::unnecessary_cast, clippy::useless_conversion, reason = "the types differ by architecture")]
     let (seconds, nanos) = (stat.st_mtime as i64, stat.st_mtime_nsec as i64);
-    UnixNanos(seconds.saturating_mul(1_000_000_000).saturating_add(nanos))
+    UnixNanos(seconds.saturating_mul(SECOND).saturating_add(nanos))
 }
 
 /// Looks at each entry of a directory once, in any order. An entry that cannot be looked at hides no other; one that is

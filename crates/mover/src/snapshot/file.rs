@@ -11,7 +11,7 @@ use crate::progress::add;
 use futures::{StreamExt, TryStreamExt};
 use lifeboat_kopia::KopiaError;
 use lifeboat_kopia::format::object_id::ObjectId;
-use lifeboat_kopia::object::writer::{ObjectOptions, concatenate};
+use lifeboat_kopia::object::writer::{ObjectOptions, concatenate, longest};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::ops::Range;
@@ -260,6 +260,13 @@ pub(super) async fn save_source(
     directory: &Arc<Directory>,
     source: &Source,
 ) -> Result<Result<SavedFile, Failed>, MoverError> {
+    // A file of many parts would be read to its end before that shows.
+    let longest = longest(run.writer.contents(), &source.options)?;
+    if source.part.is_some() && source.size > longest {
+        let why =
+            format!("it has {} bytes, and no object of this repository can have more than {longest}", source.size);
+        return Ok(Err(Failed::Because(why)));
+    }
     let parts = parts(source.size, source.part);
     let count = parts.len() as u64;
     let _listed = RegisteredParts { directory, at: source.at };
@@ -273,8 +280,9 @@ pub(super) async fn save_source(
     let lengths: Vec<u64> = saved.iter().map(|(_, length)| *length).collect();
     let has_gap = has_gap(&parts, &lengths);
     let objects: Vec<ObjectId> = saved.into_iter().map(|(object, _)| object).collect();
-    let object = concatenate(run.writer.contents(), &objects, source.options).await?;
-    Ok(Ok(SavedFile { object, length, parts: count, has_gap }))
+    let object = concatenate(run.writer.contents(), &objects, source.options).await;
+    let joined = of_file(object)?;
+    Ok(joined.map(|object| SavedFile { object, length, parts: count, has_gap }))
 }
 
 /// True where a part ended before its length, and another one behind it has bytes.
@@ -310,17 +318,30 @@ async fn save_part(
         pieces(handle.file(), range, has_holes, &mut |piece| give.blocking_send(piece).is_ok())
     });
     while let Some(piece) = waiting.recv().await {
-        write(run, &writer, piece).await?;
+        if let Err(failed) = of_file(write(run, &writer, piece).await)? {
+            return Ok(Err(failed));
+        }
     }
     let length = match joined(reading.await)? {
         Ok(length) => length,
         Err(failed) => return Ok(Err(failed)),
     };
     let Some(object) = writer.lock().await.take() else { return Err(KopiaError::Cancelled.into()) };
-    let object = object.finish().await?;
+    let object = match of_file(object.finish().await)? {
+        Ok(object) => object,
+        Err(failed) => return Ok(Err(failed)),
+    };
     // Checkpoints keep it from maintenance until all parts are there.
     directory.state().parts.push((source.at, object));
     Ok(Ok((object, length)))
+}
+
+/// Tells the failure of one file from that of the repository.
+fn of_file<T>(result: Result<T, KopiaError>) -> Result<Result<T, Failed>, KopiaError> {
+    match result {
+        Err(error @ KopiaError::TooLong { .. }) => Ok(Err(Failed::Because(error.to_string()))),
+        result => result.map(Ok),
+    }
 }
 
 async fn write(run: &Run, writer: &SharedWriter, piece: Piece) -> Result<(), KopiaError> {

@@ -83,21 +83,32 @@ impl Rules {
         Arc::new(rules)
     }
 
-    /// True where an entry at a path, which begins with a slash, is left out.
+    /// True where an entry at a path, which begins with a slash, is left out: of the rules that say something of it the lowest
+    /// one counts, and of one directory the last.
     pub(super) fn leave_out(&self, path: &str, is_directory: bool) -> bool {
-        // What is above may be taken back by what is below.
-        let mut is_out = self.above.as_ref().is_some_and(|above| above.leave_out(path, is_directory));
-        for pattern in &self.patterns {
-            if is_out == pattern.is_negated() {
-                is_out = pattern.leaves_out(path, is_directory);
-            }
-        }
-        is_out
+        let says = |pattern: &Pattern| pattern.leaves_out(path, is_directory) != pattern.is_negated();
+        let mut patterns = self.up().flat_map(|rules| rules.patterns.iter().rev());
+        patterns.find(|pattern| says(pattern)).is_some_and(|pattern| !pattern.is_negated())
     }
 
     /// True where there is no rule at all.
     pub(super) fn is_empty(&self) -> bool {
-        self.patterns.is_empty() && self.above.as_ref().is_none_or(|above| above.is_empty())
+        self.up().all(|rules| rules.patterns.is_empty())
+    }
+
+    /// These rules and all those above.
+    fn up(&self) -> impl Iterator<Item = &Self> {
+        std::iter::successors(Some(self), |rules| rules.above.as_deref())
+    }
+}
+
+impl Drop for Rules {
+    /// Ends those above that nobody else has one after the other, however many they are.
+    fn drop(&mut self) {
+        let mut above = self.above.take();
+        while let Some(mut rules) = above.and_then(Arc::into_inner) {
+            above = rules.above.take();
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The state of one snapshot that all its parts share.
 
+use super::lost::WholeObjects;
 use super::options::{Named, SnapshotOptions, SnapshotReport};
 use super::policies::Policies;
 use crate::Progress;
@@ -32,6 +33,7 @@ pub(super) struct Run {
     pub(super) reads: Semaphore,
     pub(super) files_at_once: usize,
     pub(super) directories: Arc<Semaphore>,
+    pub(super) whole: WholeObjects,
     pub(super) counts: Counts,
     notes: Mutex<Notes>,
 }
@@ -86,6 +88,7 @@ impl Run {
             reads: Semaphore::new(files_at_once),
             files_at_once,
             directories: Arc::new(Semaphore::new(DIRECTORIES)),
+            whole: WholeObjects::default(),
             counts: Counts::default(),
             notes: Mutex::default(),
         }

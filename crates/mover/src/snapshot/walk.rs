@@ -8,6 +8,7 @@ use super::directory::Directory;
 use super::document::{Unfinished, write};
 use super::entry::{Entry, Kind, each};
 use super::file::{SMALL, save_batch, save_long};
+use super::lost::drop_lost;
 use super::parents::{Parents, take_over};
 use super::rules::{Rules, is_cache};
 use super::run::{Run, blocking, joined};
@@ -70,7 +71,7 @@ pub(super) fn save(
                 "files of the directory {shown} are read anew: an earlier snapshot cannot be read: {error}"
             ));
         }
-        drop_lost(&run, &directory, &mut entries)?;
+        drop_lost(&run, &directory, &mut entries).await?;
         let (batches, directories) = plan(&run, &entries);
         directory.state().entries = entries;
         save_files(&run, &directory, batches).await?;
@@ -160,22 +161,6 @@ fn note_special(run: &Run, directory: &Directory, name: &OsStr, kind: FileType) 
     }
 }
 
-/// Drops what was taken over and is not in the repository any more, so that a loss does not go on from snapshot to snapshot.
-fn drop_lost(run: &Run, directory: &Directory, entries: &mut [Entry]) -> Result<(), MoverError> {
-    let contents = run.writer.contents();
-    for entry in entries {
-        let Some(object) = entry.object else { continue };
-        if contents.find(&object.content)?.is_none_or(|found| found.is_deleted) {
-            entry.object = None;
-            let path = directory.shown_path_of(entry.name());
-            run.warn(format!(
-                "{path} is read anew: what an earlier snapshot has of it is not in the repository any more"
-            ));
-        }
-    }
-    Ok(())
-}
-
 /// A part of the files of a directory that is saved in one go.
 enum Batch {
     Small(Vec<usize>),
@@ -238,6 +223,7 @@ struct Below {
 struct EndedVisit {
     at: usize,
     is_inline: bool,
+    directory: Arc<Directory>,
     saved: Result<SavedDirectory, Failed>,
 }
 
@@ -250,8 +236,15 @@ async fn save_below(
     let mut walking: JoinSet<Result<EndedVisit, MoverError>> = JoinSet::new();
     for at in directories {
         let Some(entry) = above.state().entries.get(at).cloned() else { continue };
-        let directory = Arc::new(Directory::below(above, &entry, run));
-        above.state().below.push((at, directory.clone()));
+        let directory = match Directory::below(above, &entry, run) {
+            Ok(directory) => Arc::new(directory),
+            Err(failed) => {
+                let is_passed_over = above.settings.policy.errors.ignore_directory_errors.unwrap_or(false);
+                above.fail(run, entry.name(), &failed, is_passed_over);
+                continue;
+            }
+        };
+        above.state().below.push((at, Arc::downgrade(&directory)));
         // Where there is no room beside the walk it goes that way itself, so that nobody waits for room.
         let room = run.directories.clone().try_acquire_owned().ok();
         let is_inline = room.is_none();
@@ -278,14 +271,13 @@ async fn save_one(
     at: usize,
     room: Option<OwnedSemaphorePermit>,
 ) -> Result<EndedVisit, MoverError> {
+    let directory = visit.directory.clone();
     let saved = save(run, visit).await?;
-    Ok(EndedVisit { at, is_inline: room.is_none(), saved })
+    Ok(EndedVisit { at, is_inline: room.is_none(), directory, saved })
 }
 
 fn end(run: &Run, above: &Directory, ended: EndedVisit) {
-    let EndedVisit { at, saved, .. } = ended;
-    let directory = above.state().below.iter().find(|(place, _)| *place == at).map(|(_, directory)| directory.clone());
-    let Some(directory) = directory else { return };
+    let EndedVisit { at, directory, saved, .. } = ended;
     match saved {
         Ok((object, summary)) => {
             let itself = directory.state().itself.clone();

@@ -105,12 +105,14 @@ async fn of_entries_of_one_name_the_last_counts_also_in_a_large_directory() {
 /// Far deeper than the listings and directories that are open at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tree_that_is_too_deep_ends_at_its_bound_and_all_above_is_finished() {
+    const BOUND: usize = 2048;
+    const EVERY: usize = 256;
     let (scratch, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let mut maker = Maker::begin(scratch.path()).await;
     let mut entry = maker.directory("d", Vec::new());
-    for depth in (0..1001).rev() {
+    for depth in (0..=BOUND).rev() {
         let mut entries = vec![entry];
-        if depth % 100 == 0 {
+        if depth % EVERY == 0 {
             let inner = maker.file("f", depth.to_string().as_bytes());
             entries.insert(0, maker.directory("a", vec![inner.clone()]));
             entries.push(maker.file("z", depth.to_string().as_bytes()));
@@ -119,20 +121,15 @@ async fn a_tree_that_is_too_deep_ends_at_its_bound_and_all_above_is_finished() {
     }
     let repository = maker.finish(scratch.path()).await;
     let report = run(&repository, &entry, &options(folder.path())).await.unwrap();
-    let deepest = ["d"; 1001].join("/");
-    assert_eq!(
-        failures(&report),
-        [
-            (&*format!("{}/a", ["d"; 1000].join("/")), "it lies in more than 1000 directories, and is left out"),
-            (&*deepest, "it lies in more than 1000 directories, and is left out"),
-        ]
-    );
-    assert_eq!((report.totals.directories, report.totals.files), (1001 + 10, 10 + 11));
+    let why = "it lies in more than 2048 directories, and is left out";
+    let deepest = ["d"; BOUND + 1].join("/");
+    assert_eq!(failures(&report), [(&*format!("{}/a", ["d"; BOUND].join("/")), why), (&*deepest, why),]);
+    assert_eq!((report.totals.directories, report.totals.files), (BOUND as u64 + 1 + 8, 8 + 9));
     let mut path = folder.path().to_owned();
     for depth in 0..900 {
         let metadata = path.metadata().unwrap();
         assert_eq!(metadata.mtime() * 1_000_000_000 + metadata.mtime_nsec(), MODIFIED.0, "{depth}");
-        if depth % 100 == 0 {
+        if depth % EVERY == 0 {
             assert_eq!(fs::read_to_string(path.join("a/f")).unwrap(), depth.to_string());
             assert_eq!(fs::read_to_string(path.join("z")).unwrap(), depth.to_string());
         }

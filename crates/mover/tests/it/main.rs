@@ -9,6 +9,7 @@ mod extra;
 mod fixture;
 mod hostile;
 mod interrupted;
+mod killed;
 mod maker;
 mod matrix;
 mod pieces;

@@ -4,7 +4,9 @@ use crate::device::Loop;
 use crate::fixture::{failures, options, run};
 use crate::tree::rows;
 use crate::written::{Written, problems};
+use futures::TryStreamExt;
 use lifeboat_kopia::format::directory::{EntryType, Summary};
+use lifeboat_kopia::format::repository::NewRepository;
 use lifeboat_kopia::object;
 use lifeboat_kopia::snapshot::entry_at;
 use lifeboat_mover::snapshot::{Named, SnapshotOptions};
@@ -131,13 +133,86 @@ async fn a_file_whose_content_is_gone_is_read_anew_and_whole_again() {
     writer.contents().delete(&lost.content).await.unwrap();
     writer.flush().await.unwrap();
     let report = ground.take(&repository).await;
-    let why = "d/lost is read anew: what an earlier snapshot has of it is not in the repository any more";
-    assert_eq!((report.warnings.as_slice(), report.document.root.as_ref()), (&[why.to_owned()][..], Some(&first)));
+    let why = format!(
+        "d/lost is read anew: what an earlier snapshot has of it is not whole in the repository any more: content {} is marked \
+         deleted",
+        lost.content
+    );
+    assert_eq!((report.warnings.as_slice(), report.document.root.as_ref()), (&[why][..], Some(&first)));
     assert_eq!((report.document.stats.cached_files, report.document.stats.non_cached_files), (1, 1));
     repository.contents().refresh().await.unwrap();
     assert!(!repository.contents().find(&lost.content).unwrap().unwrap().is_deleted);
     let restored = ground.restored(&repository, &first).await;
     assert_eq!(restored, rows(&tree));
+}
+
+/// The listing of the file is whole, a content that it names is not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_long_file_of_which_one_chunk_is_gone_is_read_anew_and_whole_again() {
+    let ground = Written::new().await;
+    let tree = ground.tree();
+    fs::create_dir(&tree).unwrap();
+    for (name, seed) in [("kept", 1_u64), ("lost", 2)] {
+        let mut state = seed;
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 56) as u8
+        };
+        fs::write(tree.join(name), (0..20 << 20).map(|_| next()).collect::<Vec<u8>>()).unwrap();
+    }
+    let repository = ground.open().await;
+    let first = ground.take(&repository).await.document.root.unwrap();
+    let object = entry_at(repository.contents(), &first, "lost").await.unwrap().object.unwrap();
+    let extents: Vec<_> = object::extents(repository.contents(), &object).try_collect().await.unwrap();
+    assert!(object.levels == 1 && extents.len() > 2, "{object} {}", extents.len());
+    let writer = ground.writer(&repository).await;
+    writer.contents().delete(&extents[1].content).await.unwrap();
+    writer.flush().await.unwrap();
+    let report = ground.take(&repository).await;
+    let why = format!(
+        "lost is read anew: what an earlier snapshot has of it is not whole in the repository any more: content {} is marked \
+         deleted",
+        extents[1].content
+    );
+    assert_eq!((report.warnings.as_slice(), report.document.root.as_ref()), (&[why][..], Some(&first)));
+    assert_eq!((report.document.stats.cached_files, report.document.stats.non_cached_files), (1, 1));
+    repository.contents().refresh().await.unwrap();
+    assert!(!repository.contents().find(&extents[1].content).unwrap().unwrap().is_deleted);
+    assert_eq!(ground.take(&repository).await.document.stats.cached_files, 2);
+}
+
+/// Whoever may write into a volume can make such a file.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_whose_hole_is_longer_than_any_object_fails_alone() {
+    let ground = Written::with(NewRepository { splitter: "FIXED-128K".to_owned(), ..NewRepository::default() }).await;
+    fs::create_dir(ground.tree()).unwrap();
+    File::create(ground.tree().join("hole")).unwrap().set_len(4 << 40).unwrap();
+    fs::write(ground.tree().join("quiet"), "x").unwrap();
+    let repository = ground.open().await;
+    let report = ground.take(&repository).await;
+    let why = "it has 4398046511104 bytes, and no object of this repository can have more than 2199023255552";
+    assert_eq!(names(&report.failed), [("hole", why)]);
+    assert_eq!(report.document.root.unwrap().summary.unwrap().files, 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn directories_that_lie_too_deep_are_named_and_what_is_above_is_saved() {
+    const BOUND: u64 = 2048;
+    let ground = Written::new().await;
+    fs::create_dir(ground.tree()).unwrap();
+    let mut directory = File::open(ground.tree()).unwrap();
+    for _ in 0..BOUND + 10 {
+        mkdirat(&directory, "d", Mode::from_raw_mode(0o700)).unwrap();
+        directory = openat(&directory, "d", OFlags::DIRECTORY, Mode::empty()).unwrap().into();
+    }
+    fs::write(ground.tree().join("file"), "x").unwrap();
+    let repository = ground.open().await;
+    let report = ground.take(&repository).await;
+    let path = vec!["d"; BOUND as usize + 1].join("/");
+    let why = "it lies in more than 2048 directories, and is left out";
+    assert_eq!(names(&report.failed), [(&*path, why)]);
+    let summary = report.document.root.as_ref().unwrap().summary.clone().unwrap();
+    assert_eq!((summary.directories, summary.files, summary.failed), (BOUND + 1, 1, 1));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

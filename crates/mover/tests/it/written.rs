@@ -2,7 +2,7 @@
 
 use crate::fixture::{failures, options, run};
 use crate::tree::{Rows, rows};
-use lifeboat_bucket::Memory;
+use lifeboat_bucket::{BlobStore, Memory};
 use lifeboat_kopia::blobs::layout::Layout;
 use lifeboat_kopia::content::IndexSource;
 use lifeboat_kopia::crypto::Password;
@@ -11,7 +11,7 @@ use lifeboat_kopia::format::repository::NewRepository;
 use lifeboat_kopia::format::snapshot::Source;
 use lifeboat_kopia::format::time::UnixNanos;
 use lifeboat_kopia::verify::VerifyOptions;
-use lifeboat_kopia::{Clock, OpenOptions, Random, Repository, RepositoryWriter, WriteOptions};
+use lifeboat_kopia::{Clock, KopiaError, OpenOptions, Random, Repository, RepositoryWriter, WriteOptions};
 use lifeboat_mover::snapshot::{SnapshotOptions, SnapshotReport, snapshot};
 use lifeboat_mover::{MoverError, Progress};
 use std::path::Path;
@@ -41,9 +41,12 @@ pub(crate) fn random() -> Random {
 
 impl Written {
     pub(crate) async fn new() -> Self {
+        Self::with(NewRepository::default()).await
+    }
+
+    pub(crate) async fn with(new: NewRepository) -> Self {
         let store = Arc::new(Memory::default());
         let password = Password::new(PASSWORD.to_owned());
-        let new = NewRepository::default();
         Repository::create(store.clone(), &password, &new, &random(), &Layout::Flat).await.unwrap();
         // Each look at the clock is a millisecond later.
         let now = AtomicI64::new(1_795_900_000_000_000_000);
@@ -57,6 +60,11 @@ impl Written {
 
     /// Opens the repository as another process would.
     pub(crate) async fn open(&self) -> Arc<Repository> {
+        self.open_over(self.store.clone()).await.unwrap()
+    }
+
+    /// Opens the repository through another store.
+    pub(crate) async fn open_over(&self, store: Arc<dyn BlobStore>) -> Result<Arc<Repository>, KopiaError> {
         let options = OpenOptions {
             scratch: self.folder.path().to_owned(),
             clock: self.clock.clone(),
@@ -65,7 +73,7 @@ impl Written {
             indexes: IndexSource::IndexBlobs,
         };
         let password = Password::new(PASSWORD.to_owned());
-        Arc::new(Repository::open(self.store.clone(), password, options).await.unwrap())
+        Repository::open(store, password, options).await.map(Arc::new)
     }
 
     pub(crate) fn options(&self) -> SnapshotOptions {
@@ -74,6 +82,10 @@ impl Written {
     }
 
     pub(crate) async fn writer(&self, repository: &Repository) -> RepositoryWriter {
+        self.try_writer(repository).await.unwrap()
+    }
+
+    pub(crate) async fn try_writer(&self, repository: &Repository) -> Result<RepositoryWriter, KopiaError> {
         let options = WriteOptions {
             user: "u".to_owned(),
             host: "h".to_owned(),
@@ -82,7 +94,7 @@ impl Written {
             memory: 32 << 20,
             uploads: 4,
         };
-        repository.writer(options).await.unwrap()
+        repository.writer(options).await
     }
 
     /// Takes a snapshot of a path.

@@ -5,6 +5,7 @@ use super::entry::Pending;
 use super::pack::{FinishedPack, OpenPack};
 use super::session::Session;
 use crate::KopiaError;
+use crate::format::blob_name::pack_name;
 use crate::format::content_id::ContentId;
 use crate::format::pack::write_replica;
 use crate::options::random_bytes;
@@ -88,8 +89,8 @@ impl Batch {
 
     fn begin_pack(&mut self, context: &Context, kind: usize) -> Result<OpenPack, KopiaError> {
         let letter = KINDS.get(kind).copied().unwrap_or('q');
-        let random = hex::encode(random_bytes::<16>(&context.options.random));
-        let name: Arc<str> = format!("{letter}{random}-{}", self.session(context).id).into();
+        let random = random_bytes(&context.options.random);
+        let name: Arc<str> = pack_name(letter, random, &self.session(context).id).into();
         let mut replica = Vec::new();
         if !context.format().enable_password_change {
             let written = write_replica(&context.format_blob());

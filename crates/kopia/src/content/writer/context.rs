@@ -1,7 +1,7 @@
 //! The parts of a writer that its tasks share.
 
 use super::buffers::Buffers;
-use super::pauses::Pauses;
+use super::pauses::{Pauses, is_too_long};
 use crate::KopiaError;
 use crate::blobs::Blobs;
 use crate::content::Contents;
@@ -142,6 +142,11 @@ impl Context {
         self.blobs().put_with(name, bytes, PutOptions { retention, ..PutOptions::default() }).await
     }
 
+    /// The time until which blobs that are put now are kept; `None` where the repository has no object lock.
+    pub(super) fn kept_until(&self) -> Option<lifeboat_bucket::Retention> {
+        self.retention.map(|retention| self.until(&retention))
+    }
+
     fn until(&self, retention: &Retention) -> lifeboat_bucket::Retention {
         let mode = match retention.mode {
             RetentionMode::Governance => lifeboat_bucket::RetentionMode::Governance,
@@ -205,6 +210,18 @@ impl Context {
             );
             Err(KopiaError::refused("save a manifest", why))
         })
+    }
+
+    /// Refuses manifests of what was stored or found since `kept`, where that is too long ago.
+    pub(super) fn check_kept(&self, kept: UnixNanos) -> Result<(), KopiaError> {
+        if !is_too_long(kept, self.now()) {
+            return Ok(());
+        }
+        let why = format!(
+            "nothing of it was kept in the repository since {kept}, and maintenance may have deleted meanwhile what it refers \
+             to (the machine may have been asleep). Run it again: what an earlier snapshot or checkpoint has is taken over"
+        );
+        Err(KopiaError::refused("save a manifest", why))
     }
 
     /// The markers of ended sessions that are to be deleted.

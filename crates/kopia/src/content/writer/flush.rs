@@ -5,11 +5,12 @@ use super::context::Written;
 use super::state::lock;
 use super::{ContentWriter, index};
 use crate::KopiaError;
+use crate::format::time::MINUTE;
 use crate::tasks::join;
 use std::sync::Arc;
 
 /// The time after which entries are flushed, in nanoseconds.
-const FLUSH_AFTER: i64 = 10 * 60 * 1_000_000_000;
+const FLUSH_AFTER: i64 = 10 * MINUTE;
 /// The number of entries that are flushed at once: they take some 40 MiB until then.
 const FLUSH_ENTRIES: usize = 200_000;
 

@@ -3,6 +3,7 @@
 use super::context::Context;
 use crate::KopiaError;
 use crate::content::LoadState;
+use crate::format::blob_name::{IndexKind, IndexSetName, legacy_index_name};
 use crate::format::content_id::ContentHash;
 use crate::format::index::{Entry, build_shards};
 use crate::tasks::blocking;
@@ -37,7 +38,7 @@ pub(super) async fn write_index(context: &Context, session: &str, entries: Vec<E
 async fn write_without_epochs(context: &Context, session: &str, shards: &[Shard]) -> Result<(), KopiaError> {
     let mut names = Vec::new();
     for shard in shards {
-        let name = format!("n{}-{session}", shard.hash);
+        let name = legacy_index_name(&shard.hash, session);
         put(context, &name, shard).await?;
         names.push(name);
     }
@@ -119,8 +120,9 @@ async fn put_shards(
     state: &LoadState,
     target: &mut InEpoch,
 ) -> Result<bool, KopiaError> {
+    let set = IndexSetName { kind: IndexKind::Flush(target.epoch), session, count: shards.len() as u64 };
     for shard in shards {
-        let name = format!("xn{}_{}-{session}-c{}", target.epoch, shard.hash, shards.len());
+        let name = set.of_blob(&shard.hash);
         if target.names.contains(&name) {
             continue;
         }

@@ -4,14 +4,23 @@
 //! some five hours later at the earliest, unless it has seen the manifest by then. Two manifests follow each other within
 //! minutes, checkpoints among them, unless the process does not run.
 
-use crate::format::time::UnixNanos;
+use crate::format::time::{HOUR, MINUTE, UnixNanos};
 
-const MINUTE: i64 = 60 * 1_000_000_000;
 /// Uses that follow each other faster are work.
 const WORK: i64 = 5 * MINUTE;
 /// The most that may be between two manifests. What the second one does not cover, the third does: twice this, and the time
 /// of the work, is less than the time after which contents are dropped.
 const LIMIT: i64 = 90 * MINUTE;
+
+/// The longest time without a manifest of what is being stored, whether the process stands still or works: between the mark
+/// that a content is deleted and its end there are two collections more than four hours apart.
+const LONGEST: i64 = 4 * HOUR;
+
+/// True where so much time has passed since the last manifest at `kept` that maintenance may have deleted what was stored or
+/// found after it.
+pub(super) fn is_too_long(kept: UnixNanos, now: UnixNanos) -> bool {
+    now.since(kept) > LONGEST
+}
 
 /// The pauses since the last manifest.
 #[derive(Debug, Clone, Copy)]
@@ -27,7 +36,7 @@ impl Pauses {
 
     /// Notes a use of the writer. A clock that was set back says nothing of a pause.
     pub(super) fn note(&mut self, now: UnixNanos) {
-        let gap = now.0.saturating_sub(self.last_use.0);
+        let gap = now.since(self.last_use);
         self.last_use = now;
         if gap > WORK {
             self.total = self.total.saturating_add(gap);
@@ -75,6 +84,13 @@ mod tests {
         ] {
             assert_eq!(too_long(uses), expected, "{uses:?}");
         }
+    }
+
+    #[test]
+    fn what_was_kept_longer_ago_than_maintenance_waits_is_not_relied_on() {
+        let kept = UnixNanos(1_795_900_000_000_000_000);
+        let is_too_long = |nanos: i64| is_too_long(kept, UnixNanos(kept.0 + nanos));
+        assert_eq!([-1, 0, LONGEST, LONGEST + 1].map(is_too_long), [false, false, false, true]);
     }
 
     #[test]

@@ -2,12 +2,12 @@
 
 use super::context::Context;
 use crate::KopiaError;
+use crate::format::blob_name::session_marker_name;
 use crate::format::session::{SessionMarker, session_id};
-use crate::format::time::UnixNanos;
+use crate::format::time::{HOUR, UnixNanos};
 use crate::options::random_bytes;
 use tokio::sync::OnceCell;
 
-const HOUR: i64 = 60 * 60 * 1_000_000_000;
 /// The age from which packs without an index are not relied on.
 const MAX_HOURS: i64 = 12;
 
@@ -41,7 +41,7 @@ impl Session {
         let plain = marker.write();
         let sealed = context.crypto().seal_blob(&plain, context.nonce());
         let (hash, stored) = sealed.map_err(|e| KopiaError::damaged(format!("blob s…-{}", self.id), e))?;
-        let name = format!("s{hash}-{}", self.id);
+        let name = session_marker_name(&hash, &self.id);
         context.put(&name, stored.into()).await?;
         Ok(name)
     }
@@ -49,7 +49,7 @@ impl Session {
     /// Refuses an index of packs that maintenance may have deleted: it keeps them for four days after the beginning of
     /// their session, which lasts some minutes unless the process stands still.
     pub(super) fn check_age(&self, context: &Context) -> Result<(), KopiaError> {
-        let hours = context.now().0.saturating_sub(self.begun.0) / HOUR;
+        let hours = context.now().since(self.begun) / HOUR;
         if hours < MAX_HOURS {
             return Ok(());
         }

@@ -5,10 +5,11 @@ use super::parameters::RepositoryFormat;
 use crate::crypto::aead::NONCE_LENGTH;
 use crate::format::FormatError;
 use crate::format::json::{ObjectWriter, Reader};
+use crate::format::time::DAY;
 
 const STRUCTURE: &str = "kopia.blobcfg";
 /// The shortest period, in nanoseconds: a day.
-const MIN_PERIOD: i64 = 24 * 3600 * 1_000_000_000;
+const MIN_PERIOD: i64 = DAY;
 
 /// The kinds of object lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

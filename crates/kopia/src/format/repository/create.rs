@@ -9,11 +9,10 @@ use crate::crypto::derive::PasswordKdf;
 use crate::crypto::hash::HashAlgorithm;
 use crate::crypto::secret::{Password, Secret};
 use crate::format::FormatError;
+use crate::format::time::{HOUR, MINUTE};
 use crate::splitter::SplitterAlgorithm;
 
 const TOOL: &str = "https://github.com/kopia/kopia";
-const MINUTE: i64 = 60 * 1_000_000_000;
-const HOUR: i64 = 60 * MINUTE;
 const PACK_SIZES: std::ops::RangeInclusive<u64> = 10 << 20..=120 << 20;
 
 impl EpochParameters {

@@ -9,9 +9,6 @@ use crate::format::maintenance::Run;
 use crate::format::time::UnixNanos;
 use crate::maintenance::delays::Delays;
 
-/// Nanoseconds of a second.
-const SECOND: i64 = 1_000_000_000;
-
 /// A content as its entry and the walk over all snapshots tell it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ContentFacts {
@@ -66,11 +63,10 @@ pub fn verdict(content: &ContentFacts, delays: &Delays, now: UnixNanos) -> Verdi
 }
 
 fn is_old(content: &ContentFacts, delays: &Delays, now: UnixNanos) -> bool {
-    let written = i64::try_from(content.timestamp).unwrap_or(i64::MAX).saturating_mul(SECOND);
-    let by_entry = now.0.saturating_sub(written);
+    let by_entry = now.since(UnixNanos::of_seconds(content.timestamp));
     match content.pack {
         PackTime::At(stored) => {
-            let by_pack = now.0.saturating_sub(stored.0);
+            let by_pack = now.since(stored);
             by_pack >= delays.content_age && (by_entry < 0 || by_entry >= delays.content_age)
         }
         PackTime::Unknown => false,
@@ -93,8 +89,8 @@ pub fn watermark(runs: &[Run], delays: &Delays, now: UnixNanos) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::time::{HOUR, SECOND};
 
-    const HOUR: i64 = 3600 * SECOND;
     const NOW: UnixNanos = UnixNanos(1_795_900_000 * SECOND);
 
     fn ago(hours: i64) -> UnixNanos {

@@ -6,7 +6,7 @@ use crate::blobs::BlobInfo;
 use crate::content::epochs::{EpochState, state};
 use crate::format::blob_name::{self, BlobKind};
 use crate::format::repository::EpochParameters;
-use crate::format::time::UnixNanos;
+use crate::format::time::{HOUR, UnixNanos};
 use crate::maintenance::delays::in_words;
 
 /// Plans what is done with indexes. What deletes comes first; everything is decided on this one listing, so that what a step
@@ -125,13 +125,12 @@ fn is_older(blob: &BlobInfo, margin: i64, now: UnixNanos) -> bool {
 }
 
 /// The margin where the format has none: four hours.
-const DEFAULT_MARGIN: i64 = 4 * 3600 * 1_000_000_000;
+const DEFAULT_MARGIN: i64 = 4 * HOUR;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const HOUR: i64 = 3600 * 1_000_000_000;
     const NOW: UnixNanos = UnixNanos(1_795_900_000_000_000_000);
 
     fn parameters() -> EpochParameters {

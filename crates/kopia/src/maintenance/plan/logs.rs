@@ -34,8 +34,8 @@ pub fn logs(listing: &[BlobInfo], retention: LogRetention, now: UnixNanos) -> Op
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::time::DAY;
 
-    const DAY: i64 = 24 * 3600 * 1_000_000_000;
     const NOW: UnixNanos = UnixNanos(1_795_900_000_000_000_000);
 
     fn deleted(retention: LogRetention) -> Vec<String> {

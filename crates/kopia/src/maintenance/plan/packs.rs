@@ -12,6 +12,8 @@ pub struct BlobFacts {
     pub stored: Option<UnixNanos>,
     /// True where an entry refers to it that counts: live, or marked deleted and not dropped.
     pub is_used: bool,
+    /// True where entries that were replaced a short time ago referred to it, so that readers may still look for it.
+    pub was_used: bool,
     /// The youngest sign of life of its session: the time in its marker or that of the marker itself; `None` without one.
     pub session: Option<UnixNanos>,
 }
@@ -27,6 +29,8 @@ pub enum BlobVerdict {
     InSession,
     /// The storage does not say when it was stored.
     NoTime,
+    /// Its contents were replaced a short time ago.
+    Replaced,
     /// It is deleted.
     Delete,
 }
@@ -41,6 +45,7 @@ pub fn blob_verdict(blob: &BlobFacts, delays: &Delays, now: UnixNanos) -> BlobVe
         None => BlobVerdict::NoTime,
         Some(stored) if cutoff.saturating_sub(stored.0) < delays.blob_age => BlobVerdict::Young,
         Some(_) if blob.session.is_some_and(is_alive) => BlobVerdict::InSession,
+        Some(_) if blob.was_used => BlobVerdict::Replaced,
         Some(_) => BlobVerdict::Delete,
     }
 }
@@ -94,8 +99,8 @@ pub fn short_packs(packs: impl Iterator<Item = (u32, PackUse)>, max_pack_size: u
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::time::HOUR;
 
-    const HOUR: i64 = 3600 * 1_000_000_000;
     const NOW: UnixNanos = UnixNanos(1_795_900_000_000_000_000);
 
     fn ago(hours: i64) -> UnixNanos {
@@ -104,7 +109,7 @@ mod tests {
 
     #[test]
     fn a_pack_goes_when_nobody_refers_to_it_and_its_session_is_over() {
-        let old = BlobFacts { stored: Some(ago(24)), is_used: false, session: None };
+        let old = BlobFacts { stored: Some(ago(24)), is_used: false, was_used: false, session: None };
         for (blob, expected) in [
             (old, BlobVerdict::Delete),
             (BlobFacts { is_used: true, ..old }, BlobVerdict::Used),
@@ -115,6 +120,7 @@ mod tests {
             (BlobFacts { session: Some(ago(95)), ..old }, BlobVerdict::InSession),
             (BlobFacts { session: Some(ago(-48)), ..old }, BlobVerdict::InSession),
             (BlobFacts { session: Some(ago(96)), ..old }, BlobVerdict::Delete),
+            (BlobFacts { was_used: true, ..old }, BlobVerdict::Replaced),
         ] {
             assert_eq!(blob_verdict(&blob, &Delays::SAFE, NOW), expected, "{blob:?}");
         }

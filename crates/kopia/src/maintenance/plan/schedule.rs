@@ -2,11 +2,11 @@
 
 use crate::KopiaError;
 use crate::format::maintenance::{Cycle, MaintenanceParameters, Schedule};
-use crate::format::time::UnixNanos;
+use crate::format::time::{MINUTE, UnixNanos};
 use crate::maintenance::delays::in_words;
 
 /// The difference of clocks that is no mistake, in nanoseconds.
-const TOLERANCE: i64 = 5 * 60 * 1_000_000_000;
+const TOLERANCE: i64 = 5 * MINUTE;
 
 /// A kind of maintenance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,8 +89,8 @@ pub fn begin(schedule: &mut Schedule, parameters: &MaintenanceParameters, mode: 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::time::HOUR;
 
-    const HOUR: i64 = 3600 * 1_000_000_000;
     const NOW: UnixNanos = UnixNanos(1_795_900_000_000_000_000);
 
     fn schedule(full: Option<i64>, quick: Option<i64>) -> Schedule {

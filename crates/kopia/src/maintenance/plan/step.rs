@@ -3,6 +3,7 @@
 use super::schedule::Mode;
 use crate::blobs::BlobInfo;
 use crate::format::time::UnixNanos;
+use crate::maintenance::delays::in_words;
 use std::fmt;
 
 /// The steps of a run in their order, and what keeps others from it. Later steps do not need that earlier ones succeed,
@@ -91,6 +92,11 @@ pub enum Action {
         /// The Unix second.
         seconds: u64,
     },
+    /// Keeps packs, indexes and the format from deletion for as long as new ones are.
+    ExtendLocks {
+        /// The nanoseconds for which they are kept from now on.
+        period: i64,
+    },
     /// Merges the indexes of an epoch into one set.
     MergeEpoch {
         /// The epoch.
@@ -138,6 +144,7 @@ impl Action {
             Self::DeleteMarkers { .. } => "cleanup-epoch-markers",
             Self::Collect { .. } => "snapshot-gc",
             Self::RaiseWatermark { .. } => "full-drop-deleted-content",
+            Self::ExtendLocks { .. } => "extend-blob-retention-time",
             Self::MergeEpoch { .. } => "compact-single-epoch",
             Self::AdvanceEpoch { .. } => "advance-epoch",
             Self::MergeEpochs { .. } => "generate-epoch-range-index",
@@ -198,8 +205,11 @@ impl fmt::Display for Action {
                 }
             }
             Self::RaiseWatermark { seconds } => {
-                let time = UnixNanos(i64::try_from(*seconds).unwrap_or(i64::MAX).saturating_mul(1_000_000_000));
+                let time = UnixNanos::of_seconds(*seconds);
                 write!(f, "drop contents that were marked deleted until {time}")
+            }
+            Self::ExtendLocks { period } => {
+                write!(f, "keep all packs, indexes and the format from deletion for {} from now on", in_words(*period))
             }
             Self::MergeEpoch { epoch, blobs } => {
                 write!(f, "merge {} of epoch {epoch}", counted(blobs.len() as u64, "index blob", "index blobs"))

@@ -53,6 +53,10 @@ struct PackRow {
     is_used: bool,
     /// True where something refers to it that the next watermark does not drop.
     is_used_after_drop: bool,
+    /// True where an earlier entry referred to it, which readers may still have.
+    was_used: bool,
+    /// True for such an entry that the next watermark does not drop.
+    was_used_after_drop: bool,
     content: PackUse,
 }
 
@@ -72,7 +76,7 @@ impl Total {
     }
 }
 
-/// A survey in the making: first all packs, then all entries, then [`Surveying::finish`].
+/// A survey in the making: first all packs, then all entries and earlier ones, then [`Surveying::finish`].
 #[derive(Debug)]
 pub struct Surveying {
     unknown: Vec<BlobInfo>,
@@ -123,7 +127,7 @@ impl Surveying {
             Some(row) => {
                 (row.exists, row.stored, row.length) = (true, blob.modified, blob.length);
                 row.content.is_metadata = blob.name.starts_with('q');
-                let is_young = |stored: UnixNanos| rules.now.0.saturating_sub(stored.0) < rules.delays.rewrite_age;
+                let is_young = |stored: UnixNanos| rules.now.since(stored) < rules.delays.rewrite_age;
                 row.content.is_young = blob.modified.is_none_or(is_young);
             }
             None => self.unknown.push(blob.clone()),
@@ -155,11 +159,26 @@ impl Surveying {
             if !entry.is_deleted && verdict != Verdict::Delete {
                 row.content.live = row.content.live.saturating_add(length);
             }
-            let written = i64::try_from(entry.timestamp).unwrap_or(i64::MAX).saturating_mul(1_000_000_000);
-            let age = rules.now.0.saturating_sub(written);
+            // Copied, it would be as young as its new pack: never old enough where a run copies it every day.
+            row.content.is_young |= verdict == Verdict::Young;
+            let age = rules.now.since(UnixNanos::of_seconds(entry.timestamp));
             row.content.is_young |= (0..rules.delays.rewrite_age).contains(&age);
         }
         verdict
+    }
+
+    /// Adds an entry that counted before the time that readers are given after a rewrite. Whoever has loaded it may look for
+    /// its pack, though another entry counts by now: the copy of a rewrite, or what a writer has written again because it was
+    /// marked deleted.
+    pub fn earlier(&mut self, entry: &EntryFacts) {
+        let survey = &mut self.survey;
+        let is_dropped = |watermark: u64| entry.is_deleted && !entry.is_referenced && entry.timestamp <= watermark;
+        let watermark = survey.rules.watermark;
+        let next = survey.next_watermark.unwrap_or(watermark);
+        if let Some(row) = survey.rows.get_mut(entry.pack as usize) {
+            row.was_used |= !is_dropped(watermark);
+            row.was_used_after_drop |= !is_dropped(next);
+        }
     }
 
     /// Decides on all packs and markers. `name` gives the name of a pack by its number, `markers` the markers of sessions
@@ -174,12 +193,13 @@ impl Surveying {
             *known = seen.max(*known);
         }
         let rules = self.survey.rules;
-        let judge = |blob: &BlobInfo, is_used: bool| {
+        let judge = |blob: &BlobInfo, was_used: bool| {
             let session = session_of(&blob.name).and_then(|session| sessions.get(session)).copied();
             if !is_collected_name(&blob.name) {
                 return BlobVerdict::Used;
             }
-            blob_verdict(&BlobFacts { stored: blob.modified, is_used, session }, &rules.delays, rules.now)
+            let facts = BlobFacts { stored: blob.modified, is_used: false, was_used, session };
+            blob_verdict(&facts, &rules.delays, rules.now)
         };
         let survey = &mut self.survey;
         let rows = std::mem::take(&mut survey.rows);
@@ -190,18 +210,20 @@ impl Surveying {
             }
         }
         let unknown = std::mem::take(&mut self.unknown);
-        let mut decide = |blob: BlobInfo, is_after_drop: bool| match judge(&blob, false) {
-            BlobVerdict::Delete if is_after_drop => push(&mut survey.unused_after_drop, &mut survey.waiting, blob),
+        let mut decide = |blob: BlobInfo, row: &PackRow| match judge(&blob, row.was_used_after_drop) {
+            BlobVerdict::Delete if row.is_used || row.was_used => {
+                push(&mut survey.unused_after_drop, &mut survey.waiting, blob);
+            }
             BlobVerdict::Delete => push(&mut survey.unused, &mut survey.waiting, blob),
             other => wait(&mut survey.waiting, other, &blob),
         };
         for blob in unknown {
-            decide(blob, false);
+            decide(blob, &PackRow::default());
         }
         for (number, row) in (0..).zip(&rows) {
             if row.exists && !row.is_used_after_drop {
                 let blob = BlobInfo { name: name(number), length: row.length, modified: row.stored };
-                decide(blob, row.is_used);
+                decide(blob, row);
             }
         }
         survey.rows = rows;
@@ -223,6 +245,9 @@ fn wait(waiting: &mut BTreeMap<&'static str, Total>, verdict: BlobVerdict, blob:
         BlobVerdict::Young => "they are younger than a day: their index may be under way",
         BlobVerdict::InSession => "the session that wrote them may go on",
         BlobVerdict::NoTime => "the storage does not say when they were stored",
+        BlobVerdict::Replaced => {
+            "their contents were replaced a short time ago, and readers may still look for the old ones"
+        }
         BlobVerdict::Used | BlobVerdict::Delete => return,
     };
     waiting.entry(reason).or_default().add(blob.length);
@@ -362,9 +387,9 @@ impl Survey {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::time::DAY;
     use crate::marks::Marks;
 
-    const DAY: i64 = 24 * 3600 * 1_000_000_000;
     const NOW: UnixNanos = UnixNanos(1_795_900_000_000_000_000);
 
     fn surveying(packs: usize) -> Surveying {
@@ -403,6 +428,56 @@ mod tests {
         let Action::Collect { deleted, bytes, undeleted } = survey.collection().action else { panic!() };
         assert_eq!((deleted, bytes, undeleted), (500_000, 5_000_000, 0));
         assert_eq!(survey.deletions(), []);
+    }
+
+    /// A copy is as young as its pack, and would be copied again by the next run, and so on.
+    #[test]
+    fn a_pack_with_garbage_that_is_too_young_to_be_marked_is_not_rewritten() {
+        let rewritten = |is_referenced: bool| {
+            let mut surveying = surveying(2);
+            let stored = Some(UnixNanos(NOW.0 - DAY + DAY / 24));
+            for number in 0..2 {
+                surveying.pack(&BlobInfo { modified: stored, ..blob(&format!("p0{number}-s1")) }, Some(number));
+            }
+            for pack in 0..2 {
+                surveying.entry(&EntryFacts { is_referenced, pack, ..entry(3) });
+            }
+            surveying.finish(|pack| format!("p0{pack}-s1"), &[]).rewrite(1000).is_some()
+        };
+        assert_eq!([true, false].map(rewritten), [true, false]);
+    }
+
+    /// An entry that was written so many days ago.
+    fn entry(days: i64) -> EntryFacts {
+        let timestamp = ((NOW.0 - days * DAY) / 1_000_000_000).unsigned_abs();
+        EntryFacts { timestamp, is_deleted: false, is_referenced: true, prefix: None, pack: 0, length: 9 }
+    }
+
+    #[test]
+    fn a_pack_stays_while_readers_may_have_the_entries_that_were_replaced() {
+        let next_watermark = Some(entry(2).timestamp);
+        let rules = SurveyRules { now: NOW, delays: Delays::SAFE, watermark: entry(9).timestamp, next_watermark };
+        // Deleted before the drop, deleted after it, or neither.
+        let judged = |earlier: EntryFacts| {
+            let mut surveying = Surveying::new(rules, 2);
+            surveying.pack(&blob("p00-s1"), Some(0));
+            surveying.pack(&blob("p01-s1"), Some(1));
+            surveying.entry(&EntryFacts { pack: 1, ..entry(0) });
+            surveying.earlier(&earlier);
+            let survey = surveying.finish(|pack| format!("p0{pack}-s1"), &[]);
+            (!survey.deletions().is_empty(), survey.deletions_after_drop().is_some())
+        };
+        let deleted = |days: i64| EntryFacts { is_deleted: true, is_referenced: false, ..entry(days) };
+        for (earlier, expected) in [
+            (entry(3), (false, false)),
+            (deleted(1), (false, false)),
+            (deleted(3), (false, true)),
+            // A snapshot needs it again.
+            (EntryFacts { is_referenced: true, ..deleted(3) }, (false, false)),
+            (deleted(10), (true, false)),
+        ] {
+            assert_eq!(judged(earlier), expected, "{earlier:?}");
+        }
     }
 
     #[test]

@@ -3,11 +3,12 @@
 use crate::testing::{Fixture, TestClock, keys};
 use async_trait::async_trait;
 use lifeboat_bucket::{
-    BlobStore, Body, BucketError, ByteStream, ErrorKind, ListOptions, Memory, ObjectInfo, Page, PutOptions, collect,
+    BlobStore, Body, BucketError, ByteStream, ErrorKind, ListOptions, Memory, ObjectInfo, Page, PutOptions, Retention,
+    collect,
 };
 use std::fmt;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, UNIX_EPOCH};
 use tokio::sync::Barrier;
@@ -21,10 +22,20 @@ pub(super) struct Fault {
     pub(super) has_effect: bool,
 }
 
+/// The calls of which one is the last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Counted {
+    PutsAndDeletes,
+    All,
+}
+
 pub(super) struct Shelf {
     inner: Arc<Memory>,
     clock: TestClock,
     fault: Option<Fault>,
+    counted: Counted,
+    /// The seconds that a put takes.
+    put_takes: AtomicI64,
     /// Keys of puts and deletes.
     calls: Mutex<Vec<String>>,
     is_full: AtomicBool,
@@ -42,28 +53,36 @@ impl fmt::Debug for Shelf {
 
 impl Shelf {
     pub(super) fn new(inner: Arc<Memory>, clock: TestClock) -> Arc<Self> {
-        Arc::new(Self {
+        Arc::new(Self::build(inner, clock, None, Counted::PutsAndDeletes))
+    }
+
+    fn build(inner: Arc<Memory>, clock: TestClock, fault: Option<Fault>, counted: Counted) -> Self {
+        Self {
             inner,
             clock,
-            fault: None,
+            fault,
+            counted,
+            put_takes: AtomicI64::new(0),
             calls: Mutex::default(),
             is_full: AtomicBool::new(false),
             refused: Mutex::default(),
             gate: Mutex::default(),
-        })
+        }
     }
 
     /// The same blobs, for a user who is killed.
     pub(super) fn with_fault(from: &Self, fault: Fault) -> Arc<Self> {
-        Arc::new(Self {
-            inner: from.inner.clone(),
-            clock: from.clock.clone(),
-            fault: Some(fault),
-            calls: Mutex::default(),
-            is_full: AtomicBool::new(false),
-            refused: Mutex::default(),
-            gate: Mutex::default(),
-        })
+        Arc::new(Self::build(from.inner.clone(), from.clock.clone(), Some(fault), Counted::PutsAndDeletes))
+    }
+
+    /// The same blobs, for a user who is killed with any call, reads among them.
+    pub(super) fn with_fault_of_any_call(from: &Self, fault: Fault) -> Arc<Self> {
+        Arc::new(Self::build(from.inner.clone(), from.clock.clone(), Some(fault), Counted::All))
+    }
+
+    /// Lets the clock go on with each put.
+    pub(super) fn set_put_takes(&self, seconds: i64) {
+        self.put_takes.store(seconds, Ordering::SeqCst);
     }
 
     pub(super) fn set_full(&self, is_full: bool) {
@@ -76,6 +95,11 @@ impl Shelf {
 
     pub(super) fn set_gate(&self, gate: Option<Arc<Barrier>>) {
         *self.gate.lock().unwrap() = gate;
+    }
+
+    /// The number of counted calls.
+    pub(super) fn calls(&self) -> usize {
+        self.calls.lock().unwrap().len()
     }
 
     pub(super) fn is_dead(&self) -> bool {
@@ -127,6 +151,14 @@ impl Shelf {
     }
 }
 
+impl Shelf {
+    /// Counts a read, where reads are counted.
+    fn read(&self, operation: &'static str, key: &str) -> Result<(), BucketError> {
+        let (_, succeeds) = if self.counted == Counted::All { self.call(key) } else { (true, true) };
+        if succeeds { Ok(()) } else { Err(error(operation, key, "killed")) }
+    }
+}
+
 fn error(operation: &'static str, key: &str, message: &str) -> BucketError {
     let (key, store, message) = (key.to_owned(), "shelf".to_owned(), message.to_owned());
     BucketError { kind: ErrorKind::Other, operation, key, store, message, source: None }
@@ -151,6 +183,7 @@ impl BlobStore for Shelf {
             size = self.inner.put(key, body, options).await?;
             let now = (self.clock.clock())();
             self.inner.set_modified(key, UNIX_EPOCH + Duration::from_nanos(u64::try_from(now.0).unwrap()));
+            self.clock.advance(self.put_takes.load(Ordering::SeqCst));
         }
         let gate = self.gate.lock().unwrap().clone();
         if let Some(gate) = gate.filter(|_| key.starts_with("io.")) {
@@ -159,15 +192,26 @@ impl BlobStore for Shelf {
         if succeeds { Ok(size) } else { Err(error("put", key, "killed")) }
     }
 
+    async fn retain(&self, key: &str, retention: Retention) -> Result<(), BucketError> {
+        let (has_effect, succeeds) = self.call(key);
+        if has_effect {
+            self.inner.retain(key, retention).await?;
+        }
+        if succeeds { Ok(()) } else { Err(error("retain", key, "killed")) }
+    }
+
     async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<ByteStream, BucketError> {
+        self.read("get", key)?;
         self.inner.get(key, range).await
     }
 
     async fn head(&self, key: &str) -> Result<ObjectInfo, BucketError> {
+        self.read("head", key)?;
         self.inner.head(key).await
     }
 
     async fn list(&self, options: ListOptions) -> Result<Page, BucketError> {
+        self.read("list", &options.prefix)?;
         self.inner.list(options).await
     }
 

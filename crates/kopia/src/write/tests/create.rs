@@ -107,12 +107,18 @@ struct Crowded {
     calls: AtomicUsize,
     other: Mutex<Option<bool>>,
     knows_conditions: bool,
+    /// The time that passes before the format is put.
+    format_takes: Duration,
 }
 
 impl Crowded {
     fn new(at: usize, knows_conditions: bool) -> Arc<Self> {
-        let (inner, calls) = (Arc::new(Memory::default()), AtomicUsize::new(0));
-        Arc::new(Self { inner, at, calls, other: Mutex::default(), knows_conditions })
+        Arc::new(Self::over(Arc::default(), at, knows_conditions))
+    }
+
+    fn over(inner: Arc<Memory>, at: usize, knows_conditions: bool) -> Self {
+        let (calls, other) = (AtomicUsize::new(0), Mutex::default());
+        Self { inner, at, calls, other, knows_conditions, format_takes: Duration::ZERO }
     }
 
     async fn call(&self) {
@@ -136,6 +142,9 @@ impl BlobStore for Crowded {
             let (key, store, message) = (key.to_owned(), self.describe(), "no conditions".to_owned());
             let kind = ErrorKind::Unsupported;
             return Err(BucketError { kind, operation: "put", key, store, message, source: None });
+        }
+        if key == "kopia.repository" {
+            tokio::time::sleep(self.format_takes).await;
         }
         self.inner.put(key, body, options).await
     }
@@ -198,6 +207,22 @@ async fn of_two_creations_where_puts_know_no_conditions_one_succeeds() {
     let (a, b) = tokio::join!(create_with(store.clone(), 1), create_with(store.clone(), 2));
     assert_eq!([&a, &b].iter().filter(|result| result.is_ok()).count(), 1, "{a:?} {b:?}");
     opens_for_writing(store.inner.clone(), "no conditions").await;
+}
+
+/// A creation looks for a repository, finds none, and puts its own so late that another one has long said that it is done.
+#[tokio::test(start_paused = true)]
+async fn a_creation_that_is_slow_does_not_replace_one_that_has_succeeded() {
+    let memory: Arc<Memory> = Arc::default();
+    let slow = Crowded { format_takes: Duration::from_secs(600), ..Crowded::over(memory.clone(), usize::MAX, false) };
+    let fast = Crowded::over(memory.clone(), usize::MAX, false);
+    let later = async {
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        create_with(Arc::new(fast), 2).await
+    };
+    let (a, b) = tokio::join!(create_with(Arc::new(slow), 1), later);
+    assert_eq!([&a, &b].iter().filter(|result| result.is_ok()).count(), 1, "{a:?} {b:?}");
+    opens_for_writing(memory.clone(), "slow").await;
+    assert_eq!(keys(&*memory, "io.").await, [""; 0]);
 }
 
 /// Memory cannot keep an object, and says so.

@@ -104,7 +104,7 @@ impl SnapshotWriter {
             if world.settings.writes_above_watermark {
                 timestamp = timestamp.max(self.loaded.watermark + 1);
             }
-            self.pending.push((content, Record { timestamp, is_deleted: false, pack, seen: 0 }));
+            self.pending.push((content, Record { timestamp, is_deleted: false, pack, seen: 0, published: 0 }));
         }
         if !self.done.contains(&content) {
             self.done.push(content);

@@ -1,6 +1,6 @@
 //! Maintainers that perform real plans, step by step.
 
-use super::world::{CONTENTS, Loaded, Record, World, nanos, seconds};
+use super::world::{CONTENTS, Loaded, MINUTE, Record, World, nanos, seconds};
 use lifeboat_kopia::blobs::BlobInfo;
 use lifeboat_kopia::format::maintenance::{MaintenanceParameters, Run};
 use lifeboat_kopia::format::repository::EpochParameters;
@@ -164,6 +164,10 @@ impl Maintainer {
             if let Some(record) = world.find(content, &self.loaded) {
                 surveying.entry(&self.facts(content, &record));
             }
+            let time = world.now - delays.after_rewrite / MINUTE;
+            if let Some(record) = world.find_as_of(content, time).filter(|_| world.settings.looks_back) {
+                surveying.earlier(&self.facts(content, &record));
+            }
         }
         let markers: Vec<(BlobInfo, UnixNanos)> = (0..)
             .zip(&world.sessions)
@@ -183,6 +187,7 @@ impl Maintainer {
             parameters: &MaintenanceParameters::default(),
             epochs: &EpochParameters { enabled: true, ..EpochParameters::default() },
             max_pack_size: PACK,
+            retention: None,
             indexes: &[],
             logs: &[],
             survey: Ok(&survey),
@@ -295,7 +300,10 @@ impl Maintainer {
                 Verdict::Undelete => self.copy(world, &record)?,
                 _ => continue,
             };
-            entries.push((content, Record { timestamp, is_deleted: verdict == Verdict::Delete, pack, seen: 0 }));
+            entries.push((
+                content,
+                Record { timestamp, is_deleted: verdict == Verdict::Delete, pack, seen: 0, published: 0 },
+            ));
         }
         Some(entries)
     }
@@ -330,7 +338,7 @@ impl Maintainer {
             };
             copy = Some(pack);
             let timestamp = seconds(world.now).max(record.timestamp + 1);
-            entries.push((content, Record { timestamp, is_deleted: false, pack, seen: 0 }));
+            entries.push((content, Record { timestamp, is_deleted: false, pack, seen: 0, published: 0 }));
         }
         Some(entries)
     }

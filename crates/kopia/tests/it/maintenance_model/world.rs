@@ -8,7 +8,7 @@ use lifeboat_kopia::maintenance::delays::Delays;
 
 /// Contents that snapshots can have.
 pub(super) const CONTENTS: usize = 8;
-const MINUTE: i64 = 60 * 1_000_000_000;
+pub(super) const MINUTE: i64 = 60 * 1_000_000_000;
 /// The beginning of each history, in minutes.
 const BEGIN: i64 = 1_795_900_000 / 60;
 /// The age in minutes that the indexes of a reader may have.
@@ -20,6 +20,8 @@ pub(super) struct HistorySettings {
     pub(super) maintainers: usize,
     pub(super) has_claim: bool,
     pub(super) writes_above_watermark: bool,
+    /// Maintainers keep the packs for which readers with old indexes may look.
+    pub(super) looks_back: bool,
     /// Clocks of writers are wrong by up to two days.
     pub(super) is_skewed: bool,
 }
@@ -53,6 +55,8 @@ pub(super) struct Record {
     pub(super) pack: usize,
     /// The event after which it can be seen.
     pub(super) seen: u64,
+    /// The time of its index.
+    pub(super) published: i64,
 }
 
 #[derive(Debug, Clone)]
@@ -123,6 +127,12 @@ impl World {
         best.filter(|record| !record.is_deleted || record.timestamp > loaded.watermark)
     }
 
+    /// The entry of a content that counted at a time, also one whose deletion the watermark has passed.
+    pub(super) fn find_as_of(&self, content: usize, time: i64) -> Option<Record> {
+        let published = self.records[content].iter().filter(|record| record.published <= time);
+        published.max_by_key(|record| (record.timestamp, !record.is_deleted, record.pack)).copied()
+    }
+
     pub(super) fn store_pack(&mut self, session: usize) -> usize {
         self.packs.push(Pack { stored: self.now, session, exists: true });
         self.packs.len() - 1
@@ -136,7 +146,7 @@ impl World {
 
     pub(super) fn publish(&mut self, entries: &[(usize, Record)]) {
         for (content, record) in entries {
-            let record = Record { seen: self.event, ..*record };
+            let record = Record { seen: self.event, published: self.now, ..*record };
             self.records[*content].push(record);
         }
     }
@@ -263,8 +273,10 @@ impl History {
 
     fn finish(mut self) -> Result<(), String> {
         // Clocks that were two days ahead, sessions of four days, two collections, a rewrite.
-        for _ in 0..14 {
-            self.world.now += 24 * 60;
+        // The runs begin at the same time of each day, whatever they take.
+        let begin = self.world.now;
+        for day in 1..=14 {
+            self.world.now = begin + day * 24 * 60;
             self.world.claim = None;
             let maintainer = &mut self.maintainers[0];
             maintainer.abandon();

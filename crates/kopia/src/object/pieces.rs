@@ -1,0 +1,126 @@
+//! The pieces of an object in the making. Equal ones that follow each other, as of a long hole, take the memory of one.
+
+use crate::KopiaError;
+use crate::format::listing::Piece;
+use crate::format::object_id::ObjectId;
+
+/// The most pieces of an object: their listing has more than a gigabyte, and kopia reads it as a whole.
+pub(super) const MOST: u64 = 1 << 24;
+
+/// Pieces in their order.
+#[derive(Debug, Default)]
+pub(super) struct Pieces {
+    runs: Vec<Run>,
+    count: u64,
+    length: u64,
+}
+
+/// Equal pieces that follow each other.
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    /// `None` for one that is being stored.
+    object: Option<ObjectId>,
+    length: u64,
+    count: u64,
+}
+
+impl Pieces {
+    /// The number of pieces.
+    pub(super) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Adds a piece that is being stored, and gives its number for [`Pieces::settle`].
+    pub(super) fn begin(&mut self, length: u64) -> Result<usize, KopiaError> {
+        self.extend(length, 1)?;
+        self.runs.push(Run { object: None, length, count: 1 });
+        Ok(self.runs.len() - 1)
+    }
+
+    /// Takes note of a piece that is stored.
+    pub(super) fn settle(&mut self, number: usize, object: ObjectId) {
+        if let Some(run) = self.runs.get_mut(number) {
+            run.object = Some(object);
+        }
+    }
+
+    /// Adds an object so many times.
+    pub(super) fn repeat(&mut self, object: ObjectId, length: u64, count: u64) -> Result<(), KopiaError> {
+        self.extend(length, count)?;
+        match self.runs.last_mut() {
+            Some(last) if last.object == Some(object) && last.length == length => last.count += count,
+            _ => self.runs.push(Run { object: Some(object), length, count }),
+        }
+        Ok(())
+    }
+
+    fn extend(&mut self, length: u64, count: u64) -> Result<(), KopiaError> {
+        let too_long = || KopiaError::TooLong { most: MOST };
+        let added = self.count.checked_add(count).filter(|count| *count <= MOST).ok_or_else(too_long)?;
+        let end = length.checked_mul(count).and_then(|length| self.length.checked_add(length));
+        self.length = end.filter(|end| i64::try_from(*end).is_ok()).ok_or_else(too_long)?;
+        self.count = added;
+        Ok(())
+    }
+
+    /// The object of the last piece, where that is stored.
+    pub(super) fn last(&self) -> Option<ObjectId> {
+        self.runs.last()?.object
+    }
+
+    /// True where all pieces are stored.
+    pub(super) fn are_stored(&self) -> bool {
+        self.runs.iter().all(|run| run.object.is_some())
+    }
+
+    /// Gives the pieces that are stored, each by itself.
+    pub(super) fn iter(&self) -> impl Iterator<Item = Piece> + Send {
+        let mut start = 0;
+        let stored = self.runs.iter().filter_map(|run| Some((run.object?, run.length, run.count)));
+        let each = stored.flat_map(|(object, length, count)| (0..count).map(move |_| (object, length)));
+        each.map(move |(object, length)| {
+            let piece = Piece { start, length, object };
+            start += length;
+            piece
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(text: &str) -> ObjectId {
+        ObjectId::parse(text).unwrap()
+    }
+
+    #[test]
+    fn a_hole_takes_the_memory_of_one_piece_and_is_listed_piece_by_piece() {
+        let mut pieces = Pieces::default();
+        let first = pieces.begin(5).unwrap();
+        pieces.repeat(object("00"), 8, 2).unwrap();
+        pieces.repeat(object("00"), 8, 1).unwrap();
+        let last = pieces.begin(1).unwrap();
+        assert!(!pieces.are_stored());
+        pieces.settle(last, object("11"));
+        pieces.settle(first, object("22"));
+        assert!(pieces.are_stored());
+        let listed: Vec<(u64, u64, String)> =
+            pieces.iter().map(|piece| (piece.start, piece.length, piece.object.to_string())).collect();
+        let expected = [(0, 5, "22"), (5, 8, "00"), (13, 8, "00"), (21, 8, "00"), (29, 1, "11")];
+        assert_eq!(listed, expected.map(|(start, length, object)| (start, length, object.to_owned())));
+        assert_eq!((pieces.runs.len(), pieces.count(), pieces.last()), (3, 5, Some(object("11"))));
+    }
+
+    #[test]
+    fn more_pieces_than_a_listing_may_have_are_refused() {
+        let mut pieces = Pieces::default();
+        pieces.repeat(object("00"), 1, MOST - 1).unwrap();
+        pieces.begin(1).unwrap();
+        assert!(matches!(pieces.begin(1), Err(KopiaError::TooLong { .. })));
+        assert!(matches!(pieces.repeat(object("00"), 1, u64::MAX), Err(KopiaError::TooLong { .. })));
+        let mut long = Pieces::default();
+        assert!(matches!(long.repeat(object("00"), u64::MAX / 2, 3), Err(KopiaError::TooLong { .. })));
+        assert!(matches!(long.repeat(object("00"), 1 << 62, 2), Err(KopiaError::TooLong { .. })));
+    }
+}
