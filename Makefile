@@ -1,5 +1,5 @@
 # What a developer or CI runs. Anything with logic is in xtask.
-.PHONY: help demo check book test test-node test-long flaky bench bench-large fuzz image image-check deploy fmt
+.PHONY: help demo check book test test-node test-long flaky bench bench-large bench-repo fuzz image image-check deploy fmt
 
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/lifeboat
 # One target folder for every work tree and CI.
@@ -37,6 +37,9 @@ bench: ## speed and memory beside a plain client's, about a quarter of an hour a
 
 bench-large: ## the same with 300,000 objects, about half an hour and 6 GB of memory; ROWS="browse diff" for some
 	cargo xtask bench-large $(ROWS)
+
+bench-repo: ## speed and memory of repositories beside kopia's, an hour and 25 GB below TMPDIR; ROWS="snapshot-file --small" for some
+	cargo xtask bench-repo $(ROWS)
 
 image: ## the container image for amd64 and arm64 as one file, without a container engine; ARGS="--architecture arm64" for one
 	cargo xtask image $(ARGS)

@@ -15,12 +15,14 @@ mod mixed;
 mod plan;
 mod programs;
 mod report;
+mod repository;
 mod restore;
 mod rows;
 mod server;
 mod snapshots;
 
 pub(crate) use measure::measure;
+pub(crate) use repository::run as run_repository;
 pub(crate) use snapshots::inside as snapshots_inside;
 
 use crate::edges::target_folder;

@@ -53,13 +53,14 @@ fn main() -> Result<()> {
         "bench" => bench::run(&args),
         "bench-snapshots-inside" => bench::snapshots_inside(&args),
         "bench-large" => bench::run_large(&args),
+        "bench-repo" => bench::run_repository(&args),
         "measured" => bench::measure(&args),
         "fuzz" => fuzz(&args),
         "image" => image::image(&args),
         "image-check" => image_check::check(&args),
         "deploy" => deploy::write(),
         other => bail!(
-            "unknown task {other:?}: check, check-edges, check-circles, check-words, check-changelog, check-monitoring, reference, scenarios, book, setup, test, test-node, test-long, flaky, bench, bench-large, fuzz, image, image-check or deploy"
+            "unknown task {other:?}: check, check-edges, check-circles, check-words, check-changelog, check-monitoring, reference, scenarios, book, setup, test, test-node, test-long, flaky, bench, bench-large, bench-repo, fuzz, image, image-check or deploy"
         ),
     }
 }

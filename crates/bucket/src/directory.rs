@@ -11,10 +11,12 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use folder::{DIRECTORY, open_folder};
 use futures::{StreamExt, TryStreamExt};
+use rustix::buffer::spare_capacity;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::Write;
+use std::num::NonZero;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -46,6 +48,16 @@ struct DirectoryRoot {
 
 /// Bytes per read.
 const PIECE: usize = 256 << 10;
+/// The longest range that is read at once.
+const SHORT_RANGE: usize = 9 << 20;
+/// Bytes from which an object, or a piece that is read at once, is not kept in the page cache: whoever writes or reads so much
+/// does it once, and the pages are at hand for what comes next. To get new ones takes longer than to write to the disk.
+const LARGE: u64 = 1 << 20;
+
+/// Lets the kernel drop the pages of a part of a file that are on disk. Where it does not, nothing is lost.
+fn forget(file: &File, at: u64, length: Option<NonZero<u64>>) {
+    let _ = rustix::fs::fadvise(file, at, length, rustix::fs::Advice::DontNeed);
+}
 
 impl Directory {
     /// Opens a directory, made with mode 0700 when it is missing. The root itself may be reached through links.
@@ -175,6 +187,7 @@ struct Temporary {
     name: String,
     file: Option<File>,
     published: bool,
+    size: u64,
 }
 
 impl Temporary {
@@ -185,7 +198,7 @@ impl Temporary {
             let number = inner.counter.fetch_add(1, Ordering::Relaxed);
             let name = format!("{TEMPORARY}{}-{number}", std::process::id());
             match rustix::fs::openat(&folder, name.as_str(), flags, Mode::RUSR | Mode::WUSR) {
-                Ok(file) => return Ok(Self { folder, name, file: Some(File::from(file)), published: false }),
+                Ok(file) => return Ok(Self { folder, name, file: Some(File::from(file)), published: false, size: 0 }),
                 // Left by an earlier process with this number.
                 Err(Errno::EXIST) => {}
                 Err(e) => return Err(e),
@@ -194,6 +207,7 @@ impl Temporary {
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), Errno> {
+        self.size += bytes.len() as u64;
         match &mut self.file {
             Some(file) => file.write_all(bytes).map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO)),
             None => Err(Errno::BADF),
@@ -203,6 +217,9 @@ impl Temporary {
     fn publish(&mut self, target: &str, if_absent: bool) -> Result<(), Errno> {
         if let Some(file) = self.file.take() {
             rustix::fs::fsync(&file)?;
+            if self.size >= LARGE {
+                forget(&file, 0, None);
+            }
         }
         if if_absent {
             rustix::fs::linkat(&self.folder, self.name.as_str(), &self.folder, target, AtFlags::empty())?;
@@ -251,32 +268,36 @@ impl BlobStore for Directory {
 
     async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<ByteStream, BucketError> {
         let (parts, name) = self.parts("get", key)?;
-        let (mut file, size, _) = self.blocking("get", key, move |inner| inner.open_file(&parts, &name)).await?;
+        let (file, size, _) = self.blocking("get", key, move |inner| inner.open_file(&parts, &name)).await?;
+        // Who asks for a short range wants it as a whole.
+        let longest = if range.is_some() { SHORT_RANGE } else { PIECE };
         let range = range.unwrap_or(0..size);
         if range.start > range.end || range.end > size {
             return Err(self.inner.fail(ErrorKind::Invalid, "get", key, "the range is beyond the end"));
         }
-        if let Err(e) = file.seek(SeekFrom::Start(range.start)) {
-            return Err(self.inner.error("get", key, Errno::from_io_error(&e).unwrap_or(Errno::IO)));
-        }
-        let state = (self.clone(), key.to_owned(), file, range.end - range.start);
-        let stream = futures::stream::try_unfold(state, |(store, key, mut file, left)| async move {
-            if left == 0 {
+        let most = if range.end - range.start > longest as u64 { PIECE } else { longest };
+        let state = (self.clone(), key.to_owned(), file, range);
+        let stream = futures::stream::try_unfold(state, move |(store, key, file, range)| async move {
+            if range.is_empty() {
                 return Ok(None);
             }
-            let want = usize::try_from(left).unwrap_or(PIECE).min(PIECE);
+            let want = usize::try_from(range.end - range.start).unwrap_or(most).min(most);
+            let at = range.start;
             let (file, piece) = store
                 .blocking("get", &key, move |_| {
-                    let mut piece = vec![0; want];
-                    let got = file.read(&mut piece).map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))?;
-                    piece.truncate(got);
+                    let mut piece = Vec::with_capacity(want);
+                    rustix::io::pread(&file, spare_capacity(&mut piece), at)?;
+                    piece.truncate(want);
+                    if piece.len() as u64 >= LARGE {
+                        forget(&file, at, NonZero::new(piece.len() as u64));
+                    }
                     Ok((file, piece))
                 })
                 .await?;
             if piece.is_empty() {
                 return Err(store.inner.fail(ErrorKind::Transient, "get", &key, "the file became shorter"));
             }
-            let left = left - piece.len() as u64;
+            let left = at + piece.len() as u64..range.end;
             Ok(Some((Bytes::from(piece), (store, key, file, left))))
         });
         Ok(stream.boxed())

@@ -22,6 +22,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 const CONTENT_TYPE: &str = "application/x-kopia";
 /// The most bytes of a `.shards`.
 const MAX_SHARDS: u64 = 1 << 20;
+/// The most bytes for which there is room before they come.
+const MAX_RESERVED: u64 = 32 << 20;
 
 /// A blob of a listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,7 +50,9 @@ impl Blobs {
     /// Errors of the bucket; a `.shards` that cannot be read.
     pub async fn open(store: Arc<dyn BlobStore>) -> Result<Self, KopiaError> {
         let layout = match store.get(layout::SHARDS, None).await {
-            Ok(stream) => Layout::parse(&collect(layout::SHARDS, stream, MAX_SHARDS).await?)?,
+            Ok(stream) => {
+                Layout::parse(&collect(layout::SHARDS, stream, Lengths { most: MAX_SHARDS, expected: 0 }).await?)?
+            }
             Err(e) if e.is_not_found() => {
                 if store.exists(layout::FORMAT_FILE).await? {
                     Layout::old_default()
@@ -110,7 +114,7 @@ impl Blobs {
     /// Errors of the bucket; a blob that is longer.
     pub async fn read(&self, name: &str, limit: u64) -> Result<Bytes, KopiaError> {
         let stream = self.store.get(&self.layout.key(name), None).await?;
-        collect(name, stream, limit).await
+        collect(name, stream, Lengths { most: limit, expected: 0 }).await
     }
 
     /// Reads exactly this range. Fewer bytes are an error.
@@ -127,7 +131,7 @@ impl Blobs {
             }
             stream => stream?,
         };
-        let bytes = collect(name, stream, wanted).await?;
+        let bytes = collect(name, stream, Lengths { most: wanted, expected: wanted }).await?;
         if bytes.len() as u64 != wanted {
             let got = bytes.len();
             return Err(too_short(format!(
@@ -246,7 +250,14 @@ impl Blobs {
     }
 }
 
-async fn collect(name: &str, mut stream: ByteStream, limit: u64) -> Result<Bytes, KopiaError> {
+/// The bytes that a stream may have at most, and those that it has as far as that is known.
+struct Lengths {
+    most: u64,
+    expected: u64,
+}
+
+async fn collect(name: &str, mut stream: ByteStream, lengths: Lengths) -> Result<Bytes, KopiaError> {
+    let Lengths { most: limit, expected } = lengths;
     let mut pieces: Option<Bytes> = None;
     let mut joined = BytesMut::new();
     let mut length = 0_u64;
@@ -261,6 +272,8 @@ async fn collect(name: &str, mut stream: ByteStream, limit: u64) -> Result<Bytes
             None if joined.is_empty() => pieces = Some(piece),
             first => {
                 if let Some(first) = first {
+                    // What is expected comes from an index, which may be wrong.
+                    joined.reserve(usize::try_from(expected.min(MAX_RESERVED)).unwrap_or(0));
                     joined.extend_from_slice(&first);
                 }
                 joined.extend_from_slice(&piece);

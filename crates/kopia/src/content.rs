@@ -121,7 +121,8 @@ impl Contents {
             state: RwLock::new(None),
             cache: ContentCache::new(parts.memory / 8),
             blocks: PackBlocks::new(parts.memory / 8),
-            limits: ReadLimits::new(parts.memory / 4, parts.threads),
+            // Of the half that indexes have, half again is free when they are loaded.
+            limits: ReadLimits::new(parts.memory / 8 * 3, parts.threads),
         };
         Self { inner: Arc::new(inner) }
     }

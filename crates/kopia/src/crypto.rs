@@ -11,6 +11,7 @@ use crate::format::blob_name::iv_of;
 use crate::format::content_id::{ContentHash, ContentId};
 use crate::format::repository::RepositoryFormat;
 use aead::{NONCE_LENGTH, TAG_LENGTH};
+use bytes::{Bytes, BytesMut};
 use derive::{KEY_LENGTH, expand};
 use ecc::Ecc;
 use hash::KeyedHash;
@@ -76,6 +77,18 @@ impl Crypto {
     /// Bytes that do not authenticate.
     pub fn open_content(&self, id: &ContentId, stored: &[u8]) -> Result<Vec<u8>, FormatError> {
         self.open("content", content_iv(id.hash())?, stored)
+    }
+    /// Decrypts the stored bytes of a content where they lie, after error correction where the repository has it.
+    ///
+    /// # Errors
+    /// Bytes that do not authenticate.
+    pub(crate) fn open_content_at_its_place(&self, id: &ContentId, mut stored: BytesMut) -> Result<Bytes, FormatError> {
+        if self.ecc.is_some() {
+            return Ok(self.open_content(id, &stored)?.into());
+        }
+        let iv = content_iv(id.hash())?;
+        let plain = self.cipher.open_in_place(&self.key(iv), iv, &mut stored)?.ok_or_else(|| refused("content"))?;
+        Ok(stored.freeze().slice(plain))
     }
     /// Decrypts an index, session, log or legacy blob by the hash in its name, after error correction.
     ///
@@ -152,9 +165,7 @@ impl Crypto {
             Some(ecc) => Cow::Owned(ecc.decode(stored)?),
             None => Cow::Borrowed(stored),
         };
-        self.cipher
-            .open(&self.key(iv), iv, &corrected)?
-            .ok_or_else(|| FormatError::new(what, "the encrypted bytes do not authenticate"))
+        self.cipher.open(&self.key(iv), iv, &corrected)?.ok_or_else(|| refused(what))
     }
 
     fn seal(&self, iv: &[u8], plain: &[u8], nonce: [u8; NONCE_LENGTH]) -> Result<Vec<u8>, FormatError> {
@@ -168,6 +179,10 @@ impl Crypto {
     fn key(&self, iv: &[u8]) -> [u8; KEY_LENGTH] {
         self.content_keys.clone().chain_update(iv).finalize().into_bytes().into()
     }
+}
+
+fn refused(what: &'static str) -> FormatError {
+    FormatError::new(what, "the encrypted bytes do not authenticate")
 }
 
 /// The iv of a content or blob: the last 16 bytes of its hash.

@@ -9,6 +9,7 @@ pub(crate) struct Programs {
     pub(crate) target: PathBuf,
     pub(crate) lifeboat: PathBuf,
     pub(crate) floor: PathBuf,
+    pub(crate) repository_floor: PathBuf,
 }
 
 impl Programs {
@@ -35,6 +36,11 @@ impl Programs {
         }
         let target = target_folder()?;
         let release = target.join("release");
-        Ok(Self { lifeboat: release.join("lifeboat"), floor: release.join("floor"), target })
+        Ok(Self {
+            lifeboat: release.join("lifeboat"),
+            floor: release.join("floor"),
+            repository_floor: release.join("repository-floor"),
+            target,
+        })
     }
 }

@@ -63,7 +63,7 @@ pub(crate) fn inside(args: &[String]) -> Result<()> {
     let [count, target, lifeboat, floor] = args else { bail!("it is called by the benchmark") };
     let count: usize = count.parse()?;
     let [target, lifeboat, floor] = [target, lifeboat, floor].map(PathBuf::from);
-    let programs = Programs { target, lifeboat, floor };
+    let programs = Programs { target, lifeboat, repository_floor: floor.with_file_name("repository-floor"), floor };
     let folder = tempfile::tempdir()?;
     Node::prepare()?;
     let bed = Bed::start(&programs, folder.path())?;

@@ -35,6 +35,8 @@ use pack::UNIT;
 use state::{Claim, State, lock};
 use std::sync::{Arc, Mutex};
 use threads::{Threads, ToSeal};
+
+pub(crate) use threads::{LANES, Ticket};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub use context::Written;
@@ -70,6 +72,8 @@ pub(crate) struct Plain {
     pub(crate) prefix: Option<u8>,
     pub(crate) bytes: Bytes,
     pub(crate) compression: Option<Compression>,
+    /// Where the bytes wait for their hash already.
+    pub(crate) ticket: Option<Ticket>,
 }
 
 /// The memory of a content in flight.
@@ -161,15 +165,44 @@ impl ContentWriter {
 
     /// Takes the memory of a content, as soon as there is so much.
     pub(crate) async fn reserve(&self, bytes: usize) -> Result<Memory, KopiaError> {
+        let units = self.units(bytes);
+        self.inner.memory.clone().acquire_many_owned(units).await.map_err(|_| KopiaError::Cancelled)
+    }
+
+    /// Takes the memory of a content, where there is so much just now.
+    pub(crate) fn try_reserve(&self, bytes: usize) -> Option<Memory> {
+        self.inner.memory.clone().try_acquire_many_owned(self.units(bytes)).ok()
+    }
+
+    /// True where there is memory for some contents that only wait.
+    pub(crate) fn has_room(&self) -> bool {
+        self.inner.memory.available_permits() >= self.inner.largest as usize / 4
+    }
+
+    fn units(&self, bytes: usize) -> u32 {
         // A long buffer is of a power of two.
         let bytes = if bytes < MIN_KEPT { bytes } else { bytes.checked_next_power_of_two().unwrap_or(bytes) };
-        let units = u32::try_from(bytes as u64 / UNIT + 1).unwrap_or(u32::MAX).min(self.inner.largest);
-        self.inner.memory.clone().acquire_many_owned(units).await.map_err(|_| KopiaError::Cancelled)
+        u32::try_from(bytes as u64 / UNIT + 1).unwrap_or(u32::MAX).min(self.inner.largest)
+    }
+
+    /// Lets bytes wait for their hash, together with others.
+    pub(crate) fn enqueue(&self, plain: &Bytes) -> Option<Ticket> {
+        self.inner.threads.enqueue(plain)
     }
 
     /// An empty buffer for the bytes of a content.
     pub(crate) fn buffer(&self, bytes: usize) -> Vec<u8> {
         self.inner.threads.buffers.take(bytes)
+    }
+
+    /// An empty buffer for a piece of a file. It is used again when its bytes are in contents.
+    pub fn piece_buffer(&self, bytes: usize) -> Vec<u8> {
+        self.inner.threads.pieces.take(bytes)
+    }
+
+    /// Takes back a piece whose bytes are no longer needed.
+    pub(crate) fn give_piece(&self, bytes: Bytes) {
+        self.inner.threads.pieces.give_bytes(bytes);
     }
 
     /// Stores bytes, unless they are there already or another task is storing them. They are durable after the next flush.
@@ -183,14 +216,14 @@ impl ContentWriter {
         compression: Option<Compression>,
     ) -> Result<ContentId, KopiaError> {
         let memory = self.reserve(plain.len()).await?;
-        self.store(Plain { prefix, bytes: plain, compression }, memory).await
+        self.store(Plain { prefix, bytes: plain, compression, ticket: None }, memory).await
     }
 
     /// Stores bytes as [`ContentWriter::write`] does, in memory that was taken before.
     pub(crate) async fn store(&self, content: Plain, memory: Memory) -> Result<ContentId, KopiaError> {
         let context = &self.inner.context;
         context.check()?;
-        let Plain { prefix, bytes, mut compression } = content;
+        let Plain { prefix, bytes, mut compression, ticket } = content;
         let length = u32::try_from(bytes.len()).ok().filter(|length| *length < MAX_LENGTH).ok_or_else(|| {
             KopiaError::refused(
                 format!("store {} bytes as a content", bytes.len()),
@@ -198,7 +231,10 @@ impl ContentWriter {
             )
         })?;
         context.contents.refresh_when_old().await?;
-        let hash = self.inner.threads.hash(bytes.clone()).await?;
+        let hash = match ticket {
+            Some(ticket) => self.inner.threads.hashed(ticket).await?,
+            None => self.inner.threads.hash(&bytes).await?,
+        };
         let id = ContentId::new(prefix, hash)
             .ok_or_else(|| KopiaError::refused("store a content", "its prefix is no letter g to z"))?;
         let claim = Claim::take(&self.inner.state, id).await;

@@ -2,6 +2,7 @@
 
 use crate::format::FormatError;
 use aws_lc_rs::aead::{AES_256_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
+use std::ops::Range;
 
 /// The length of a nonce.
 pub const NONCE_LENGTH: usize = 12;
@@ -48,18 +49,29 @@ impl CipherAlgorithm {
     /// # Errors
     /// A key of another length than 32 bytes.
     pub(crate) fn open(self, key: &[u8], associated: &[u8], stored: &[u8]) -> Result<Option<Vec<u8>>, FormatError> {
+        let mut opened = stored.to_vec();
+        let Some(plain) = self.open_in_place(key, associated, &mut opened)? else { return Ok(None) };
+        opened.truncate(plain.end);
+        opened.drain(..plain.start);
+        Ok(Some(opened))
+    }
+    /// Decrypts bytes that were sealed, and gives the range in which they are plain; `None` where they do not authenticate:
+    /// they are of no use then.
+    ///
+    /// # Errors
+    /// A key of another length than 32 bytes.
+    pub(crate) fn open_in_place(
+        self,
+        key: &[u8],
+        associated: &[u8],
+        stored: &mut [u8],
+    ) -> Result<Option<Range<usize>>, FormatError> {
         let key = self.key(key)?;
-        let Some((nonce, sealed)) = stored.split_first_chunk::<NONCE_LENGTH>() else {
+        let Some((nonce, sealed)) = stored.split_first_chunk_mut::<NONCE_LENGTH>() else {
             return Ok(None);
         };
-        let mut plain = sealed.to_vec();
-        let nonce = Nonce::assume_unique_for_key(*nonce);
-        let length = match key.open_in_place(nonce, Aad::from(associated), &mut plain) {
-            Ok(opened) => opened.len(),
-            Err(_) => return Ok(None),
-        };
-        plain.truncate(length);
-        Ok(Some(plain))
+        let opened = key.open_in_place(Nonce::assume_unique_for_key(*nonce), Aad::from(associated), sealed);
+        Ok(opened.ok().map(|plain| NONCE_LENGTH..NONCE_LENGTH + plain.len()))
     }
     /// Encrypts bytes.
     ///

@@ -5,7 +5,7 @@ use super::pieces::{MOST, Pieces};
 use super::zeros::{ZeroChunk, stretch};
 use crate::KopiaError;
 use crate::compression::{Compression, Compressor};
-use crate::content::writer::{ContentWriter, Memory, Plain};
+use crate::content::writer::{ContentWriter, LANES, Memory, Plain, Ticket};
 use crate::format::listing::ListingWriter;
 use crate::format::object_id::ObjectId;
 use crate::splitter::{Splitter, SplitterAlgorithm};
@@ -53,9 +53,19 @@ pub struct ObjectWriter {
     chunk: Chunk,
     /// The finished chunks, in their order.
     pieces: Pieces,
+    /// Finished chunks that wait for others, to be hashed side by side with them.
+    held: Vec<HeldChunk>,
     tasks: JoinSet<Result<(usize, ObjectId), KopiaError>>,
     failure: Option<KopiaError>,
     zeros: Option<ZeroChunk>,
+}
+
+/// A finished chunk, with its place among the pieces.
+#[derive(Debug)]
+struct HeldChunk {
+    number: usize,
+    plain: Bytes,
+    memory: Memory,
 }
 
 /// The bytes of the current chunk, as they came.
@@ -80,8 +90,9 @@ impl Chunk {
             Some(only) if parts.is_empty() => only,
             Some(last) => {
                 let mut joined = contents.buffer(length);
-                for part in parts.iter().chain([&last]) {
-                    joined.extend_from_slice(part);
+                for part in parts.into_iter().chain([last]) {
+                    joined.extend_from_slice(&part);
+                    contents.give_piece(part);
                 }
                 joined.into()
             }
@@ -98,6 +109,7 @@ impl ObjectWriter {
             splitter: None,
             chunk: Chunk::default(),
             pieces: Pieces::default(),
+            held: Vec::new(),
             tasks: JoinSet::new(),
             failure: None,
             zeros: None,
@@ -190,17 +202,41 @@ impl ObjectWriter {
         self.zeros.is_some_and(|zeros| zeros.length <= count)
     }
 
-    /// Stores the current chunk beside what comes next.
+    /// Stores the current chunk beside what comes next. It waits for some others, as long as there is memory for that.
     async fn store_chunk(&mut self) -> Result<(), KopiaError> {
-        let memory = self.contents.reserve(self.chunk.length).await?;
+        let memory = match self.contents.try_reserve(self.chunk.length) {
+            Some(memory) => memory,
+            None => {
+                self.start_held();
+                self.contents.reserve(self.chunk.length).await?
+            }
+        };
         while let Some(done) = self.tasks.try_join_next() {
             self.settle(done)?;
         }
         let number = self.pieces.begin(self.chunk.length as u64)?;
         let plain = self.chunk.take(&self.contents);
-        let (contents, options) = (self.contents.clone(), self.options);
-        self.tasks.spawn(async move { Ok((number, store(&contents, &options, plain, memory).await?)) });
+        self.held.push(HeldChunk { number, plain, memory });
+        if self.held.len() >= LANES || !self.contents.has_room() {
+            self.start_held();
+        }
         Ok(())
+    }
+
+    /// Lets the chunks that are held be stored.
+    fn start_held(&mut self) {
+        let is_compressed = of_object(&self.contents, &self.options).is_some();
+        // All wait for their hash before one is begun.
+        let ticket = |chunk: HeldChunk| {
+            let ticket = if is_compressed { None } else { self.contents.enqueue(&chunk.plain) };
+            (chunk, ticket)
+        };
+        let held: Vec<_> = std::mem::take(&mut self.held).into_iter().map(ticket).collect();
+        for (HeldChunk { number, plain, memory }, ticket) in held {
+            let (contents, options) = (self.contents.clone(), self.options);
+            let chunk = ReservedChunk { plain, memory, ticket };
+            self.tasks.spawn(async move { Ok((number, store(&contents, &options, chunk).await?)) });
+        }
     }
 
     fn settle(
@@ -213,6 +249,7 @@ impl ObjectWriter {
     }
 
     async fn wait(&mut self) -> Result<(), KopiaError> {
+        self.start_held();
         while let Some(done) = self.tasks.join_next().await {
             self.settle(done)?;
         }
@@ -251,11 +288,14 @@ impl ObjectWriter {
     pub async fn finish(mut self) -> Result<ObjectId, KopiaError> {
         self.check()?;
         // An object without bytes is a content without bytes.
-        if self.chunk.length > 0 || self.pieces.count() == 0 {
+        if self.chunk.length > 0 && self.pieces.count() > 0 {
+            self.store_chunk().await?;
+        } else if self.pieces.count() == 0 {
             let memory = self.contents.reserve(self.chunk.length).await?;
             let number = self.pieces.begin(self.chunk.length as u64)?;
             let plain = self.chunk.take(&self.contents);
-            let object = store(&self.contents, &self.options, plain, memory).await?;
+            let chunk = ReservedChunk { plain, memory, ticket: None };
+            let object = store(&self.contents, &self.options, chunk).await?;
             self.pieces.settle(number, object);
         }
         self.object().await?.ok_or(KopiaError::Cancelled)
@@ -290,17 +330,29 @@ pub fn longest(contents: &ContentWriter, options: &ObjectOptions) -> Result<u64,
     Ok(MOST.saturating_mul(splitter_of(contents, options)?.max_chunk().into()))
 }
 
-/// Stores one chunk. Where indexes cannot tell a compression the object does (`Z`).
+/// The bytes of a chunk, with memory for them.
+struct ReservedChunk {
+    plain: Bytes,
+    memory: Memory,
+    /// Where they wait for their hash already.
+    ticket: Option<Ticket>,
+}
+
+/// The compression of each content as an object (`Z`): where indexes cannot tell a compression.
+fn of_object(contents: &ContentWriter, options: &ObjectOptions) -> Option<Compression> {
+    options.compression.filter(|_| options.prefix.is_none() && contents.format().index_version < 2)
+}
+
+/// Stores one chunk.
 async fn store(
     contents: &ContentWriter,
     options: &ObjectOptions,
-    plain: Bytes,
-    memory: Memory,
+    chunk: ReservedChunk,
 ) -> Result<ObjectId, KopiaError> {
     let ObjectOptions { prefix, compression, .. } = *options;
-    let of_object = compression.filter(|_| prefix.is_none() && contents.format().index_version < 2);
-    let Some(of_object) = of_object else {
-        let content = contents.store(Plain { prefix, bytes: plain, compression }, memory).await?;
+    let ReservedChunk { plain, memory, ticket } = chunk;
+    let Some(of_object) = of_object(contents, options) else {
+        let content = contents.store(Plain { prefix, bytes: plain, compression, ticket }, memory).await?;
         return Ok(ObjectId::direct(content));
     };
     let (bytes, is_compressed) = blocking(move || {
@@ -310,7 +362,7 @@ async fn store(
         Ok(compressed.map_or((plain, false), |bytes| (bytes.into(), true)))
     })
     .await?;
-    let content = contents.store(Plain { prefix, bytes, compression: None }, memory).await?;
+    let content = contents.store(Plain { prefix, bytes, compression: None, ticket: None }, memory).await?;
     Ok(ObjectId { is_compressed, ..ObjectId::direct(content) })
 }
 

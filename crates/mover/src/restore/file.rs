@@ -8,12 +8,15 @@ use crate::failure::Failed;
 use crate::handles::{Identity, Slot, open_beneath, reopen};
 use crate::progress::add;
 use lifeboat_kopia::KopiaError;
-use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate, fstat, ftruncate};
+use rustix::fs::{Advice, FallocateFlags, Mode, OFlags, fadvise, fallocate, fdatasync, fstat, ftruncate};
 use std::ffi::OsString;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+
+/// The bytes of a file that are written before they are sent to the disk.
+const UNSENT: u64 = 32 << 20;
 
 /// The state of a file when the restore comes to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +42,8 @@ pub(super) struct FileTask {
     has_failed: AtomicBool,
     /// The walk that comes to its pieces, and each piece that is not written.
     pending: AtomicU64,
+    /// Bytes that were written since the last were sent to the disk.
+    unsent: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -95,6 +100,7 @@ impl FileTask {
             state: Mutex::new(State { identity, is_begun: kind == FileKind::Device }),
             has_failed: AtomicBool::new(false),
             pending: AtomicU64::new(1),
+            unsent: AtomicU64::new(0),
         }
     }
 
@@ -172,7 +178,11 @@ impl FileTask {
     /// Writes a piece.
     pub(super) fn take(&self, run: &Run, offset: u64, bytes: &[u8]) -> Result<(), Ended> {
         // Where another piece is lost the rest may still be of use, such as of the image of a disk.
-        if let Err(failed) = self.file(run).and_then(|file| self.write(run, &file, offset, bytes)) {
+        let written = self.file(run).and_then(|file| {
+            self.write(run, &file, offset, bytes)?;
+            self.send(run, &file, bytes.len() as u64)
+        });
+        if let Err(failed) = written {
             self.fail(run, &failed)?;
         }
         self.release(run)
@@ -210,6 +220,19 @@ impl FileTask {
                 write(bytes.get(stretch.range).unwrap_or_default(), at)?;
             }
         }
+        Ok(())
+    }
+
+    /// Sends what was written of a long file to the disk, and drops its pages. At the end everything has to be there; until
+    /// then it would fill the memory of the machine, and new pages take longer to get than the disk takes to write.
+    fn send(&self, run: &Run, file: &File, bytes: u64) -> Result<(), Failed> {
+        if !run.options.sync || self.unsent.fetch_add(bytes, Ordering::Relaxed) + bytes < UNSENT {
+            return Ok(());
+        }
+        self.unsent.store(0, Ordering::Relaxed);
+        fdatasync(file).map_err(Failed::to("write it to the disk"))?;
+        // Where the kernel keeps them nothing is lost.
+        let _ = fadvise(file, 0, None, Advice::DontNeed);
         Ok(())
     }
 

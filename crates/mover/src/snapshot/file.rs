@@ -3,7 +3,7 @@
 use super::directory::{Directory, SharedWriter};
 use super::entry::Kind;
 use super::policies::Settings;
-use super::read::{Opened, Piece, Whole, link, pieces, whole};
+use super::read::{Opened, Piece, Reading, Whole, link, pieces, whole};
 use super::run::{Run, blocking, joined};
 use crate::MoverError;
 use crate::failure::Failed;
@@ -314,8 +314,11 @@ async fn save_part(
     let _listed = RegisteredUpload { directory, writer: &writer };
     let (give, mut waiting) = mpsc::channel(WAITING);
     let (handle, has_holes) = (source.handle.clone(), source.has_holes);
+    let contents = run.writer.contents().clone();
     let reading = tokio::task::spawn_blocking(move || {
-        pieces(handle.file(), range, has_holes, &mut |piece| give.blocking_send(piece).is_ok())
+        let buffer = |bytes| contents.piece_buffer(bytes);
+        let reading = Reading { file: handle.file(), has_holes, buffer: &buffer };
+        pieces(&reading, range, &mut |piece| give.blocking_send(piece).is_ok())
     });
     while let Some(piece) = waiting.recv().await {
         if let Err(failed) = of_file(write(run, &writer, piece).await)? {

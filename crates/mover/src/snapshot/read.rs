@@ -9,10 +9,14 @@ use rustix::fs::{Advice, FileType, Mode, OFlags, SeekFrom, Stat, fadvise, fstat,
 use rustix::io::{Errno, pread};
 use std::ffi::OsStr;
 use std::fs::File;
+use std::num::NonZero;
 use std::ops::Range;
 
 /// The length of a piece of a long file.
 const PIECE: usize = 1 << 20;
+/// The bytes of a long file that stay in the page cache while it is read: the kernel takes the pages of what was read before
+/// for what comes next.
+const KEPT: u64 = 32 << 20;
 
 /// A part of a file.
 #[derive(Debug)]
@@ -94,7 +98,7 @@ fn once(directory: &File, name: &OsStr, most: u64) -> Result<Option<Whole>, Fail
         0 => most + 1,
         size => size.min(most + 1),
     };
-    let bytes = read_range(&opened.file, 0..end)?;
+    let bytes = read_range(&opened.file, 0..end, Vec::with_capacity)?;
     let length = bytes.len() as u64;
     if length > most {
         return Ok(None);
@@ -111,9 +115,9 @@ pub(super) fn link(directory: &File, name: &OsStr) -> Result<Whole, Failed> {
 }
 
 /// Reads a range, or up to the end of the file in it.
-fn read_range(file: &File, range: Range<u64>) -> Result<Vec<u8>, Failed> {
+fn read_range(file: &File, range: Range<u64>, buffer: impl Fn(usize) -> Vec<u8>) -> Result<Vec<u8>, Failed> {
     let length = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(usize::MAX);
-    let mut bytes = Vec::with_capacity(length);
+    let mut bytes = buffer(length);
     while bytes.len() < length {
         let at = range.start + bytes.len() as u64;
         match pread(file, spare_capacity(&mut bytes), at) {
@@ -126,14 +130,23 @@ fn read_range(file: &File, range: Range<u64>) -> Result<Vec<u8>, Failed> {
     Ok(bytes)
 }
 
+/// A file or device whose bytes are read.
+pub(super) struct Reading<'a> {
+    pub(super) file: &'a File,
+    pub(super) has_holes: bool,
+    /// Gives an empty buffer for so many bytes.
+    pub(super) buffer: &'a dyn Fn(usize) -> Vec<u8>,
+}
+
 /// Gives the pieces of a range of a file in their order, until its end or until nobody takes them. Gives the length.
 pub(super) fn pieces(
-    file: &File,
+    reading: &Reading<'_>,
     range: Range<u64>,
-    has_holes: bool,
     give: &mut dyn FnMut(Piece) -> bool,
 ) -> Result<u64, Failed> {
+    let Reading { file, has_holes, buffer } = *reading;
     let mut at = range.start;
+    let mut kept = at;
     while at < range.end {
         let (data, end) = if has_holes { extent(file, at, range.end)? } else { (at, range.end) };
         if data > at && !give(Piece::Zeros(data - at)) {
@@ -141,11 +154,15 @@ pub(super) fn pieces(
         }
         at = data;
         while at < end {
-            let bytes = read_range(file, at..end.min(at + PIECE as u64))?;
+            let bytes = read_range(file, at..end.min(at + PIECE as u64), buffer)?;
             if bytes.is_empty() {
                 return Ok(at - range.start);
             }
             at += bytes.len() as u64;
+            if at - kept >= KEPT {
+                let _ = fadvise(file, kept, NonZero::new(at - kept), Advice::DontNeed);
+                kept = at;
+            }
             if !give(Piece::Bytes(bytes.into())) {
                 return Ok(at - range.start);
             }
@@ -176,6 +193,10 @@ mod tests {
     use super::*;
     use std::os::unix::fs::FileExt;
 
+    fn reading(file: &File, has_holes: bool) -> Reading<'_> {
+        Reading { file, has_holes, buffer: &Vec::with_capacity }
+    }
+
     #[test]
     fn a_hole_is_given_as_zeros_and_the_rest_as_it_is() {
         let file = tempfile::tempfile().unwrap();
@@ -185,7 +206,7 @@ mod tests {
         for range in [0..10 << 20, 1 << 20..(3 << 20) + 100, (6 << 20) + 4096..10 << 20, 5..5] {
             for has_holes in [true, false] {
                 let (mut bytes, mut zeros) = (Vec::new(), 0);
-                let length = pieces(&file, range.clone(), has_holes, &mut |piece| {
+                let length = pieces(&reading(&file, has_holes), range.clone(), &mut |piece| {
                     match piece {
                         Piece::Bytes(piece) => bytes.extend_from_slice(&piece),
                         Piece::Zeros(count) => {
@@ -196,12 +217,12 @@ mod tests {
                     true
                 });
                 assert_eq!(length, Ok(range.end - range.start));
-                assert!(bytes == read_range(&file, range.clone()).unwrap(), "{range:?}");
+                assert!(bytes == read_range(&file, range.clone(), Vec::with_capacity).unwrap(), "{range:?}");
                 assert!(has_holes || zeros == 0);
             }
         }
         let mut read = 0;
-        pieces(&file, 0..10 << 20, true, &mut |piece| {
+        pieces(&reading(&file, true), 0..10 << 20, &mut |piece| {
             if let Piece::Bytes(bytes) = piece {
                 read += bytes.len();
             }
@@ -252,12 +273,12 @@ mod tests {
     fn a_file_that_ends_early_gives_what_it_has() {
         let file = tempfile::tempfile().unwrap();
         file.write_all_at(&vec![1; 3 << 20], 0).unwrap();
-        assert_eq!(pieces(&file, 1 << 20..9 << 20, false, &mut |_| true), Ok(2 << 20));
+        assert_eq!(pieces(&reading(&file, false), 1 << 20..9 << 20, &mut |_| true), Ok(2 << 20));
         let mut given = 0;
         let take_one = &mut |_| {
             given += 1;
             false
         };
-        assert_eq!((pieces(&file, 0..3 << 20, false, take_one), given), (Ok(1 << 20), 1));
+        assert_eq!((pieces(&reading(&file, false), 0..3 << 20, take_one), given), (Ok(1 << 20), 1));
     }
 }

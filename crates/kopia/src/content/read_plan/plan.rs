@@ -2,6 +2,7 @@
 
 use super::wanted::{ReadLimits, Wanted};
 use crate::content::index_set::Record;
+use bytes::BytesMut;
 use std::ops::Range;
 
 /// A content with all who want it.
@@ -23,10 +24,33 @@ pub(super) struct Request<T> {
 }
 
 impl<T> Request<T> {
-    /// The bytes that it takes, encrypted and plain.
+    /// The bytes that it takes. They are decrypted where they lie; what they are decompressed to comes beside them.
     pub(super) fn memory(&self) -> u64 {
-        let plain: u64 = self.pieces.iter().map(|piece| u64::from(piece.record.original_length)).sum();
+        let compressed = self.pieces.iter().filter(|piece| piece.record.compression != 0);
+        let plain: u64 = compressed.map(|piece| u64::from(piece.record.original_length)).sum();
         plain + (self.range.end - self.range.start)
+    }
+
+    /// Cuts the bytes of its range into those of its pieces.
+    pub(super) fn cut(&self, mut bytes: BytesMut) -> Vec<(Record, BytesMut)> {
+        let is_in_order = self.pieces.windows(2).all(|two| two[0].range.end <= two[1].range.start);
+        let at = |offset: u64| usize::try_from(offset.saturating_sub(self.range.start)).unwrap_or(usize::MAX);
+        if !is_in_order {
+            // Of an index that is wrong, or the same bytes for two who see them differently.
+            let part = |piece: &Piece<T>| bytes.get(at(piece.range.start)..at(piece.range.end)).unwrap_or_default();
+            return self.pieces.iter().map(|piece| (piece.record, part(piece).into())).collect();
+        }
+        let mut gone = 0;
+        let mut part = |piece: &Piece<T>| {
+            let mut take = |end: usize| {
+                let part = bytes.split_to((end - gone).min(bytes.len()));
+                gone = end;
+                part
+            };
+            take(at(piece.range.start));
+            (piece.record, take(at(piece.range.end)))
+        };
+        self.pieces.iter().map(&mut part).collect()
     }
 }
 
@@ -116,6 +140,20 @@ mod tests {
         ];
         let expected = [(0, 500..505, vec![vec![40]]), (1, 100..250, vec![vec![10, 11], vec![20], vec![30]])];
         assert_eq!(rows(wanted, &limits(50, 150)), expected);
+    }
+
+    #[test]
+    fn each_piece_gets_its_bytes_also_where_an_index_lets_them_overlap() {
+        let bytes: Vec<u8> = (0..200).collect();
+        let cut = |wanted: Vec<Located<u32>>| {
+            let request = plan(wanted, &limits(50, 200)).remove(0);
+            let start = usize::try_from(request.range.start).unwrap();
+            let range = start..usize::try_from(request.range.end).unwrap();
+            let parts = request.cut(BytesMut::from(&bytes[range]));
+            parts.into_iter().map(|(_, bytes)| (bytes[0], bytes.len())).collect::<Vec<_>>()
+        };
+        assert_eq!(cut(vec![located(1, 1, 10, 20, 1), located(2, 1, 50, 7, 2)]), [(10, 20), (50, 7)]);
+        assert_eq!(cut(vec![located(1, 1, 10, 20, 1), located(2, 1, 15, 30, 2)]), [(10, 20), (15, 30)]);
     }
 
     #[test]

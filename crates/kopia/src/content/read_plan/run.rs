@@ -4,15 +4,16 @@ use super::plan::{Located, Piece, Request, plan};
 use super::wanted::{ReadLimits, Sink, Wanted};
 use crate::KopiaError;
 use crate::blobs::is_not_found;
-use crate::content::decode::range;
+use crate::content::decode::{decode_all, range};
 use crate::content::index_set::{IndexSet, Record};
-use crate::content::{Contents, decode, decompress_object, missing};
+use crate::content::{Contents, decompress_object, missing};
 use crate::tasks::{blocking, join};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures::{Stream, StreamExt};
-use std::sync::Arc;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use tokio::sync::Semaphore;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 
 /// Reads all contents of a stream into a sink. What is read when the caller drops this ends with the piece it is at.
@@ -58,23 +59,54 @@ fn locate<T>(set: &IndexSet, window: Vec<Wanted<T>>, sink: &impl Sink<T>) -> Res
     Ok(located)
 }
 
+/// A request whose bytes are there.
+struct Fetched<T> {
+    request: Request<T>,
+    bytes: Bytes,
+    _memory: OwnedSemaphorePermit,
+}
+
+/// Contents that are decoded in one go, as far as they are there: hashing several side by side is much faster.
+const LANES: usize = 4;
+
 /// Requests in flight. They end when this is dropped.
-struct Running<S> {
-    shared: Arc<Shared<S>>,
+struct Running<S, T> {
+    shared: Arc<Shared<S, T>>,
     limits: ReadLimits,
     memory: Arc<Semaphore>,
     tasks: JoinSet<Result<(), KopiaError>>,
 }
 
-struct Shared<S> {
+struct Shared<S, T> {
     contents: Contents,
     sink: Arc<S>,
     threads: Semaphore,
+    /// Those that wait for a thread.
+    fetched: Mutex<VecDeque<Fetched<T>>>,
     /// True when nothing is wanted any more.
     is_over: AtomicBool,
 }
 
-impl<S> Drop for Running<S> {
+impl<S, T> Shared<S, T> {
+    fn fetched(&self) -> MutexGuard<'_, VecDeque<Fetched<T>>> {
+        self.fetched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Those that wait longest, with enough contents for one go. None where other threads have taken them along.
+    fn take(&self) -> Vec<Fetched<T>> {
+        let mut fetched = self.fetched();
+        let (mut taken, mut contents) = (Vec::new(), 0);
+        while contents < LANES
+            && let Some(next) = fetched.pop_front()
+        {
+            contents += next.request.pieces.len();
+            taken.push(next);
+        }
+        taken
+    }
+}
+
+impl<S, T> Drop for Running<S, T> {
     fn drop(&mut self) {
         self.shared.is_over.store(true, Ordering::Relaxed);
     }
@@ -83,10 +115,14 @@ impl<S> Drop for Running<S> {
 /// The bytes that one permit of the memory stands for: a semaphore counts to 2^32 only in one call.
 const UNIT: u64 = 1 << 10;
 
-impl<S> Running<S> {
+impl<S, T> Running<S, T>
+where
+    T: Send + Sync + 'static,
+    S: Sink<T>,
+{
     fn new(contents: Contents, limits: ReadLimits, sink: Arc<S>) -> Self {
         let threads = Semaphore::new(limits.threads.clamp(1, Semaphore::MAX_PERMITS));
-        let shared = Shared { contents, sink, threads, is_over: AtomicBool::new(false) };
+        let shared = Shared { contents, sink, threads, fetched: Mutex::default(), is_over: AtomicBool::new(false) };
         let memory = Arc::new(Semaphore::new(Self::units(&limits, u64::MAX) as usize));
         Self { shared: Arc::new(shared), limits, memory, tasks: JoinSet::new() }
     }
@@ -97,11 +133,7 @@ impl<S> Running<S> {
         u32::try_from((bytes / UNIT).saturating_add(1).min(most)).unwrap_or(u32::MAX)
     }
 
-    async fn begin<T>(&mut self, request: Request<T>, set: Arc<IndexSet>) -> Result<(), KopiaError>
-    where
-        T: Send + Sync + 'static,
-        S: Sink<T>,
-    {
+    async fn begin(&mut self, request: Request<T>, set: Arc<IndexSet>) -> Result<(), KopiaError> {
         while self.tasks.len() >= self.limits.requests.max(1) {
             self.join().await?;
         }
@@ -111,11 +143,7 @@ impl<S> Running<S> {
         let memory = self.memory.clone().acquire_many_owned(Self::units(&self.limits, request.memory()));
         let memory = memory.await.map_err(|_| KopiaError::Cancelled)?;
         let shared = self.shared.clone();
-        self.tasks.spawn(async move {
-            let result = perform(&shared, request, set).await;
-            drop(memory);
-            result
-        });
+        self.tasks.spawn(async move { perform(&shared, request, set, memory).await });
         Ok(())
     }
 
@@ -132,38 +160,54 @@ impl<S> Running<S> {
 }
 
 /// Reads a range and hands its pieces to the sink.
-async fn perform<T, S>(shared: &Arc<Shared<S>>, request: Request<T>, set: Arc<IndexSet>) -> Result<(), KopiaError>
+async fn perform<T, S>(
+    shared: &Arc<Shared<S, T>>,
+    request: Request<T>,
+    set: Arc<IndexSet>,
+    memory: OwnedSemaphorePermit,
+) -> Result<(), KopiaError>
 where
     T: Send + Sync + 'static,
     S: Sink<T>,
 {
     let pack = set.pack_name(request.pack);
     match shared.contents.inner.blobs.read_range(&pack, request.range.clone()).await {
-        Ok(bytes) => deliver(shared, request, bytes).await,
+        Ok(bytes) => {
+            shared.fetched().push_back(Fetched { request, bytes, _memory: memory });
+            deliver(shared).await
+        }
         // Maintenance may have moved the contents meanwhile; or the pack is damaged, and a part of it can be read.
         Err(error) => one_by_one(shared, request, &error).await,
     }
 }
 
-async fn deliver<T, S>(shared: &Arc<Shared<S>>, request: Request<T>, bytes: Bytes) -> Result<(), KopiaError>
+/// Decodes some of what waits, and hands it to the sink. There is one call for each request that waits, so that none is left.
+async fn deliver<T, S>(shared: &Arc<Shared<S, T>>) -> Result<(), KopiaError>
 where
     T: Send + Sync + 'static,
     S: Sink<T>,
 {
     let _thread = shared.threads.acquire().await.map_err(|_| KopiaError::Cancelled)?;
+    let taken = shared.take();
+    if taken.is_empty() {
+        return Ok(());
+    }
     let shared = shared.clone();
-    let start = request.range.start;
     blocking(move || {
-        for piece in request.pieces {
-            if shared.is_over.load(Ordering::Relaxed) {
-                return Err(KopiaError::Cancelled);
+        let (mut stored, mut requests) = (Vec::new(), Vec::with_capacity(taken.len()));
+        for Fetched { request, bytes, _memory } in taken {
+            let bytes = bytes.try_into_mut().unwrap_or_else(|shared| BytesMut::from(shared.as_ref()));
+            stored.extend(request.cut(bytes));
+            requests.push((request, _memory));
+        }
+        let mut plains = decode_all(&shared.contents.inner.crypto, stored).into_iter();
+        for (request, _memory) in requests {
+            for (piece, plain) in request.pieces.into_iter().zip(plains.by_ref()) {
+                if shared.is_over.load(Ordering::Relaxed) {
+                    return Err(KopiaError::Cancelled);
+                }
+                hand_over(&*shared.sink, piece, plain)?;
             }
-            // The range of the request holds that of the piece, and the bytes are all of it.
-            let from = usize::try_from(piece.range.start - start).unwrap_or(usize::MAX);
-            let to = usize::try_from(piece.range.end - start).unwrap_or(usize::MAX);
-            let stored = bytes.get(from..to).unwrap_or_default();
-            let plain = decode(&shared.contents.inner.crypto, &piece.record, stored);
-            hand_over(&*shared.sink, piece, plain)?;
         }
         Ok(())
     })
@@ -171,7 +215,7 @@ where
 }
 
 /// Reads each piece by itself, anew from the index.
-async fn one_by_one<T, S>(shared: &Arc<Shared<S>>, request: Request<T>, cause: &KopiaError) -> Result<(), KopiaError>
+async fn one_by_one<T, S>(shared: &Arc<Shared<S, T>>, request: Request<T>, cause: &KopiaError) -> Result<(), KopiaError>
 where
     T: Send + Sync + 'static,
     S: Sink<T>,

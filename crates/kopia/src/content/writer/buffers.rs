@@ -28,7 +28,9 @@ impl Buffers {
             return Vec::with_capacity(bytes);
         }
         let mut kept = self.lock();
-        let found = kept.iter().position(|buffer| buffer.capacity() >= bytes);
+        // The shortest that is long enough, so that the long ones are there for what needs them.
+        let long_enough = kept.iter().enumerate().filter(|(_, buffer)| buffer.capacity() >= bytes);
+        let found = long_enough.min_by_key(|(_, buffer)| buffer.capacity()).map(|(at, _)| at);
         let found = found.map(|at| kept.swap_remove(at));
         drop(kept);
         // The next one may be a little longer; what is not written takes no memory.
@@ -48,8 +50,8 @@ impl Buffers {
 
     /// Takes back bytes that nobody else has.
     pub(super) fn give_bytes(&self, mut bytes: Bytes) {
-        if bytes.len() >= MIN_KEPT && bytes.is_unique() {
-            // Without bytes nothing is copied.
+        if bytes.is_unique() {
+            // Without bytes nothing is copied. They may be a part of a buffer that is longer.
             bytes.clear();
             self.give(Vec::from(bytes));
         }
@@ -59,6 +61,32 @@ impl Buffers {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_buffer_comes_back_with_the_last_part_of_its_bytes() {
+        let buffers = Buffers::new(2);
+        let mut buffer = buffers.take(MIN_KEPT);
+        buffer.resize(MIN_KEPT, 7);
+        let at = buffer.as_ptr();
+        let mut rest = Bytes::from(buffer);
+        let first = rest.split_to(10);
+        buffers.give_bytes(first.clone());
+        drop(first);
+        buffers.give_bytes(rest);
+        let again = buffers.take(MIN_KEPT);
+        assert_eq!(again.as_ptr(), at);
+    }
+
+    #[test]
+    fn the_shortest_buffer_that_is_long_enough_is_taken() {
+        let buffers = Buffers::new(2);
+        let (long, short) = (Vec::with_capacity(8 << 20), Vec::with_capacity(2 << 20));
+        let (at_long, at_short) = (long.as_ptr(), short.as_ptr());
+        buffers.give(long);
+        buffers.give(short);
+        let taken = [buffers.take(2 << 20), buffers.take(2 << 20)];
+        assert_eq!(taken.each_ref().map(Vec::as_ptr), [at_short, at_long]);
+    }
 
     #[test]
     fn a_buffer_comes_back_empty_where_it_is_long_enough_and_nobody_has_it() {

@@ -101,7 +101,7 @@ impl Context {
             options,
             retention,
             uploads,
-            buffers: Buffers::new(1),
+            buffers: Buffers::new(2),
             packs: Mutex::default(),
             written: Mutex::default(),
             pauses,

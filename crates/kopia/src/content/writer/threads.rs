@@ -16,9 +16,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 /// Contents that are hashed side by side.
-const LANES: usize = 4;
+pub(crate) const LANES: usize = 4;
 /// Bytes up to which the way to a thread takes longer than the work.
 const SMALL: usize = 16 << 10;
+/// Buffers that are kept beside one for each thread.
+const KEPT: usize = 8;
 /// The bytes by which the cipher makes a content longer.
 const OVERHEAD: usize = NONCE_LENGTH + TAG_LENGTH;
 
@@ -30,6 +32,8 @@ pub(super) struct Threads {
     compressors: Mutex<HashMap<Compression, Vec<Compressor>>>,
     /// Of plain and of encrypted contents.
     pub(super) buffers: Buffers,
+    /// Of pieces of files that are read.
+    pub(super) pieces: Buffers,
 }
 
 #[derive(Default)]
@@ -42,6 +46,13 @@ struct Job {
     number: u64,
     plain: Bytes,
     to: oneshot::Sender<ContentHash>,
+}
+
+/// Bytes that wait for their hash.
+#[derive(Debug)]
+pub(crate) struct Ticket {
+    number: u64,
+    hash: oneshot::Receiver<ContentHash>,
 }
 
 /// The bytes of a content as they lie in a pack.
@@ -66,8 +77,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Threads {
     pub(super) fn new(crypto: Arc<Crypto>, threads: usize) -> Self {
         let turns = Arc::new(Semaphore::new(threads.clamp(1, Semaphore::MAX_PERMITS)));
-        let buffers = Buffers::new(threads.saturating_add(1));
-        Self { crypto, turns, waiting: Mutex::default(), compressors: Mutex::default(), buffers }
+        let (buffers, pieces) = (Buffers::new(threads.saturating_add(KEPT)), Buffers::new(2 * KEPT));
+        Self { crypto, turns, waiting: Mutex::default(), compressors: Mutex::default(), buffers, pieces }
     }
 
     async fn turn(&self) -> Result<OwnedSemaphorePermit, KopiaError> {
@@ -91,19 +102,30 @@ impl Threads {
         .await
     }
 
-    /// Hashes bytes, together with others that wait.
-    pub(super) async fn hash(self: &Arc<Self>, plain: Bytes) -> Result<ContentHash, KopiaError> {
+    /// Lets bytes wait for their hash, together with those that come next; `None` where the hash takes less time than that.
+    pub(super) fn enqueue(&self, plain: &Bytes) -> Option<Ticket> {
         if plain.len() <= SMALL {
-            return Ok(self.crypto.hash(&plain));
+            return None;
         }
         let (to, hash) = oneshot::channel();
-        let number = {
-            let mut waiting = lock(&self.waiting);
-            waiting.next += 1;
-            let number = waiting.next;
-            waiting.jobs.push_back(Job { number, plain, to });
-            number
-        };
+        let mut waiting = lock(&self.waiting);
+        waiting.next += 1;
+        let number = waiting.next;
+        waiting.jobs.push_back(Job { number, plain: plain.clone(), to });
+        Some(Ticket { number, hash })
+    }
+
+    /// Hashes bytes, together with others that wait.
+    pub(super) async fn hash(&self, plain: &Bytes) -> Result<ContentHash, KopiaError> {
+        match self.enqueue(plain) {
+            Some(ticket) => self.hashed(ticket).await,
+            None => Ok(self.crypto.hash(plain)),
+        }
+    }
+
+    /// The hash of bytes that wait for it.
+    pub(super) async fn hashed(&self, ticket: Ticket) -> Result<ContentHash, KopiaError> {
+        let Ticket { number, hash } = ticket;
         let turn = self.turn().await?;
         // Somebody else has taken it along; who takes one ends it.
         let jobs = self.take(number);
@@ -113,9 +135,11 @@ impl Threads {
                 let _turn = turn;
                 let plains: Vec<&[u8]> = jobs.iter().map(|job| job.plain.as_ref()).collect();
                 let hashes = crypto.hash_all(&plains);
-                for (job, hash) in jobs.into_iter().zip(hashes) {
-                    // Its caller may be gone.
-                    let _ = job.to.send(hash);
+                for (Job { plain, to, .. }, hash) in jobs.into_iter().zip(hashes) {
+                    // Nobody else has them when their caller goes on, so that the buffer is used again.
+                    drop(plain);
+                    // It may be gone.
+                    let _ = to.send(hash);
                 }
                 Ok(())
             })
