@@ -19,6 +19,7 @@ mod root;
 mod rules;
 mod run;
 mod walk;
+mod whole;
 
 use crate::{MoverError, Progress};
 use checkpoint::{CHECKPOINT, Checkpoints};

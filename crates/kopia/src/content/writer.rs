@@ -100,6 +100,11 @@ impl ContentWriter {
         Self { inner: Arc::new(inner) }
     }
 
+    /// The contents that are stored, without those that are not flushed.
+    pub(crate) fn stored_contents(&self) -> &Contents {
+        &self.inner.context.contents
+    }
+
     /// The format of the repository.
     pub(crate) fn format(&self) -> Arc<RepositoryFormat> {
         self.inner.context.format()

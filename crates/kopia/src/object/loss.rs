@@ -1,9 +1,10 @@
 //! A look for contents of an object that are lost. The bytes of the object are not read, its listings are.
 
-use super::parts;
+use super::extents::parts;
+use crate::KopiaError;
+use crate::content::writer::ContentWriter;
 use crate::format::content_id::ContentId;
 use crate::format::object_id::ObjectId;
-use crate::{KopiaError, RepositoryWriter};
 use futures::TryStreamExt;
 use std::collections::HashSet;
 
@@ -16,19 +17,19 @@ const MOST_LISTINGS: usize = 100_000;
 ///
 /// # Errors
 /// Errors of the bucket and of the scratch space.
-pub async fn find_loss(writer: &RepositoryWriter, object: &ObjectId) -> Result<Option<String>, KopiaError> {
-    match look_through(writer, object).await {
+pub async fn find_loss(contents: &ContentWriter, object: &ObjectId) -> Result<Option<String>, KopiaError> {
+    match look_through(contents, object).await {
         // A listing that nobody can read, or the pack of it, is lost as well.
         Err(error) if error.concerns_one() => Ok(Some(error.to_string())),
         result => result,
     }
 }
 
-async fn look_through(writer: &RepositoryWriter, object: &ObjectId) -> Result<Option<String>, KopiaError> {
+async fn look_through(contents: &ContentWriter, object: &ObjectId) -> Result<Option<String>, KopiaError> {
     let mut open = vec![*object];
     let mut walked = HashSet::new();
     while let Some(object) = open.pop() {
-        let loss = loss_of(writer, &object.content)?;
+        let loss = loss_of(contents, &object.content)?;
         if loss.is_some() {
             return Ok(loss);
         }
@@ -40,14 +41,14 @@ async fn look_through(writer: &RepositoryWriter, object: &ObjectId) -> Result<Op
             return Err(KopiaError::Unsupported { what: format!("an object with more than {MOST_LISTINGS} listings") });
         }
         open.push(listing);
-        let mut parts = parts(writer.repository().contents(), &object)?;
+        let mut parts = parts(contents.stored_contents(), &object)?;
         while let Some(part) = parts.try_next().await? {
             if part.object.levels > 0 {
                 open.push(part.object);
                 continue;
             }
             // A file of terabytes has a million of them: none is kept.
-            let loss = loss_of(writer, &part.object.content)?;
+            let loss = loss_of(contents, &part.object.content)?;
             if loss.is_some() {
                 return Ok(loss);
             }
@@ -56,8 +57,8 @@ async fn look_through(writer: &RepositoryWriter, object: &ObjectId) -> Result<Op
     Ok(None)
 }
 
-fn loss_of(writer: &RepositoryWriter, id: &ContentId) -> Result<Option<String>, KopiaError> {
-    Ok(match writer.contents().find(id)? {
+fn loss_of(contents: &ContentWriter, id: &ContentId) -> Result<Option<String>, KopiaError> {
+    Ok(match contents.find(id)? {
         None => Some(format!("content {id} is missing")),
         Some(entry) if entry.is_deleted => Some(format!("content {id} is marked deleted")),
         Some(_) => None,

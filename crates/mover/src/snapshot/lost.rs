@@ -6,32 +6,10 @@ use super::entry::Entry;
 use super::run::Run;
 use crate::MoverError;
 use futures::{StreamExt, TryStreamExt};
-use lifeboat_kopia::format::object_id::ObjectId;
 use lifeboat_kopia::object::find_loss;
-use std::collections::HashSet;
-use std::sync::{Mutex, PoisonError};
 
 /// Files whose listings are read at once.
 const AT_ONCE: usize = 16;
-/// The most objects that are known to be whole: some 5 MB.
-const MOST_KNOWN: usize = 65_536;
-
-/// Objects with listings that were looked through in this snapshot, and are whole.
-#[derive(Debug, Default)]
-pub(super) struct WholeObjects(Mutex<HashSet<ObjectId>>);
-
-impl WholeObjects {
-    fn has(&self, object: &ObjectId) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(object)
-    }
-
-    fn add(&self, object: ObjectId) {
-        let mut objects = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if objects.len() < MOST_KNOWN {
-            objects.insert(object);
-        }
-    }
-}
 
 /// Drops what was taken over and has contents that are missing or marked deleted. Files of one content are looked up; of longer
 /// ones the listing is read.
@@ -41,7 +19,7 @@ pub(super) async fn drop_lost(run: &Run, directory: &Directory, entries: &mut [E
         match entry.object {
             Some(object) if object.levels > 0 => long.push((at, object)),
             Some(object) => {
-                if let Some(why) = find_loss(&run.writer, &object).await? {
+                if let Some(why) = find_loss(run.writer.contents(), &object).await? {
                     drop_object(run, directory, entry, &why);
                 }
             }
@@ -52,7 +30,7 @@ pub(super) async fn drop_lost(run: &Run, directory: &Directory, entries: &mut [E
         if run.whole.has(&object) {
             return Ok((at, None));
         }
-        let loss = find_loss(&run.writer, &object).await?;
+        let loss = find_loss(run.writer.contents(), &object).await?;
         if loss.is_none() {
             run.whole.add(object);
         }

@@ -1,8 +1,8 @@
 //! The state of one snapshot that all its parts share.
 
-use super::lost::WholeObjects;
 use super::options::{Named, SnapshotOptions, SnapshotReport};
 use super::policies::Policies;
+use super::whole::WholeObjects;
 use crate::Progress;
 use crate::failure::Failed;
 use crate::handles::OpenFiles;
