@@ -150,6 +150,15 @@ impl KopiaError {
         }
     }
 
+    /// True for an error that concerns the one thing that was read, not the bucket or this machine.
+    pub(crate) fn concerns_one(&self) -> bool {
+        match self {
+            Self::Damaged { .. } | Self::Missing { .. } | Self::Unsupported { .. } => true,
+            Self::Bucket(error) => error.is_not_found(),
+            _ => false,
+        }
+    }
+
     /// An error of something that is not done.
     pub(crate) fn refused(attempt: impl Into<String>, why: impl std::fmt::Display) -> Self {
         Self::Refused { attempt: attempt.into(), why: why.to_string() }

@@ -17,6 +17,7 @@ mod zeros;
 pub use extent::{Extent, read_extent};
 pub(crate) use extents::parts;
 pub use extents::{extents, extents_from, length};
+pub use listing_parser::ListingParser;
 
 /// Gives the bytes of an object in their order, a few contents ahead. For much data [`crate::content::read_plan`] takes
 /// far fewer requests.

@@ -5,11 +5,14 @@ use super::{GetArgs, TableKind, get};
 use crate::globals::Globals;
 use crate::repository::cat::CatArgs;
 use crate::repository::create::CreateArgs;
+use crate::repository::diff::RepoDiffArgs;
 use crate::repository::list::LsArgs;
 use crate::repository::maintenance::MaintenanceCommand;
+use crate::repository::password::PasswordCommand;
 use crate::repository::restore::RestoreArgs;
 use crate::repository::snapshot::SnapshotArgs;
 use crate::repository::snapshots::SnapshotsArgs;
+use crate::repository::stats::StatsArgs;
 use crate::repository::verify::VerifyArgs;
 use anyhow::Result;
 use clap::Subcommand;
@@ -36,6 +39,13 @@ pub(crate) enum RepoCommand {
     Restore(Box<RestoreArgs>),
     /// Read snapshots and compare them, without a cluster
     Verify(VerifyArgs),
+    /// Compare two snapshots, or paths in them, without a cluster
+    Diff(RepoDiffArgs),
+    /// Show what each snapshot has added, how much space is used, and how much maintenance can give back, without a cluster
+    Stats(StatsArgs),
+    /// Change the password of a kopia repository, without a cluster
+    #[command(subcommand)]
+    Password(PasswordCommand),
     /// Merge the indexes of a kopia repository, and delete what no snapshot needs any more, without a cluster
     #[command(subcommand)]
     Maintenance(MaintenanceCommand),
@@ -52,6 +62,9 @@ impl RepoCommand {
             Self::Cat(args) => args.run(globals).await,
             Self::Restore(args) => Box::pin(args.run(globals)).await,
             Self::Verify(args) => Box::pin(args.run(globals)).await,
+            Self::Diff(args) => Box::pin(args.run(globals)).await,
+            Self::Stats(args) => Box::pin(args.run(globals)).await,
+            Self::Password(command) => Box::pin(command.run(globals)).await,
             Self::Maintenance(command) => command.run(globals).await,
         }
     }

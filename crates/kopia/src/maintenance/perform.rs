@@ -5,7 +5,6 @@ use super::gather::{self, Data, facts};
 use super::merge_indexes::merge;
 use super::plan::Action;
 use super::plan::collection::Verdict;
-use super::references::concerns_one;
 use crate::blobs::BlobInfo;
 use crate::compression::Compression;
 use crate::content::epochs;
@@ -288,7 +287,7 @@ impl Uncopied {
     /// Notes an error of one content; one that concerns all is given back.
     fn note(&mut self, id: &ContentId, result: Result<(), KopiaError>) -> Result<(), KopiaError> {
         match result {
-            Err(error) if concerns_one(&error) => {
+            Err(error) if error.concerns_one() => {
                 self.count += 1;
                 if self.named.len() < NAMED {
                     self.named.push(format!("{id}: {error}"));
