@@ -83,11 +83,29 @@ fn check() -> Result<()> {
     run("spelling", &mut Command::new(typos))
 }
 
-/// Feeds every decoder with mutated bytes, each for this many seconds (60); needs a nightly toolchain.
+/// The decoders that are fed with mutated bytes.
+const FUZZ_TARGETS: [&str; 11] = [
+    "tar",
+    "index",
+    "metadata",
+    "kopia_format",
+    "kopia_index",
+    "kopia_pack",
+    "kopia_listing",
+    "kopia_directory",
+    "kopia_manifest",
+    "kopia_policy",
+    "kopia_compression",
+];
+
+/// Feeds decoders with mutated bytes, each for this many seconds (60), those named after that or all; needs a nightly
+/// toolchain.
 fn fuzz(args: &[String]) -> Result<()> {
     let seconds = args.first().map_or("60", String::as_str);
+    let named = args.get(1..).unwrap_or_default();
     let program = program_of_crate("cargo-fuzz", "0.13.1")?;
-    for target in ["tar", "index", "metadata"] {
+    for target in FUZZ_TARGETS.into_iter().filter(|target| named.is_empty() || named.iter().any(|name| name == target))
+    {
         let (corpus, seeds) = (format!("fuzz/corpus/{target}"), format!("fuzz/seeds/{target}"));
         std::fs::create_dir_all(&corpus)?;
         let mut command = Command::new(&program);

@@ -27,10 +27,13 @@ pub mod maintenance;
 pub mod manifest;
 mod marks;
 pub mod object;
+mod object_lock;
 mod options;
+mod password;
 mod repository;
 pub mod snapshot;
 pub mod splitter;
+pub mod statistics;
 mod tasks;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
@@ -41,5 +44,6 @@ mod write;
 pub use error::KopiaError;
 pub use guard::Clock;
 pub use options::{Random, WriteOptions};
+pub use password::{PasswordChanged, PasswordRequest};
 pub use repository::{OpenOptions, Repository};
 pub use write::RepositoryWriter;

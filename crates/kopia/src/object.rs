@@ -19,6 +19,7 @@ mod zeros;
 pub use extent::{Extent, read_extent};
 pub(crate) use extents::parts;
 pub use extents::{extents, extents_from, length};
+pub use listing_parser::ListingParser;
 pub use loss::find_loss;
 
 /// Gives the bytes of an object in their order, a few contents ahead. For much data [`crate::content::read_plan`] takes

@@ -1,5 +1,6 @@
 //! Snapshots and their trees.
 
+mod diff;
 mod entries;
 
 use crate::KopiaError;
@@ -10,6 +11,7 @@ use crate::format::snapshot::SnapshotDocument;
 use crate::format::time::UnixNanos;
 use futures::TryStreamExt;
 
+pub use diff::{ChangedProperty, DiffItem, EntryChange, TreeDiff};
 pub use entries::{EntryState, TreeEntry, entries};
 
 /// The fewest digits by which a snapshot is chosen.

@@ -1,5 +1,7 @@
 //! Repositories in memory for tests: a clock that tests set, random bytes from a seed, keys that are derived once.
 
+pub(crate) mod faulty;
+
 use crate::content::IndexSource;
 use crate::crypto::Password;
 use crate::format::blob_name::{BLOB_CONFIG, FORMAT};

@@ -1,16 +1,20 @@
 //! Commands on a kopia repository, in a bucket or a directory, without a cluster: `lifeboat repo create`, `snapshot`,
-//! `snapshots`, `ls`, `cat`, `restore`, `verify`, `maintenance`.
+//! `snapshots`, `ls`, `cat`, `restore`, `verify`, `diff`, `stats`, `password`, `maintenance`.
 
 pub(crate) mod cat;
 pub(crate) mod create;
+pub(crate) mod diff;
 pub(crate) mod get;
 mod identity;
 pub(crate) mod list;
 pub(crate) mod maintenance;
+mod new_password;
+pub(crate) mod password;
 pub(crate) mod random;
 pub(crate) mod restore;
 pub(crate) mod snapshot;
 pub(crate) mod snapshots;
+pub(crate) mod stats;
 pub(crate) mod verbs;
 pub(crate) mod verify;
 
@@ -92,6 +96,17 @@ impl RepositoryArgs {
         self.velero.is_some()
     }
 
+    /// Opens the bucket or directory of the repository, which must be there.
+    async fn store(&self, globals: &Globals) -> Result<Arc<dyn BlobStore>> {
+        match self.location()? {
+            Location::Url(url) => bucket_url::open_existing("--repo", url, globals.patience()).await,
+            Location::Velero { namespace, bucket } => {
+                let bucket = bucket_url::open_existing("--bucket", bucket, globals.patience()).await?;
+                of_velero(bucket, namespace).await
+            }
+        }
+    }
+
     /// Opens the repository, which must be there.
     pub(crate) async fn open(&self, globals: &Globals) -> Result<OpenRepository> {
         self.open_at(globals, kopia_clock()).await
@@ -102,13 +117,7 @@ impl RepositoryArgs {
         let password_file = self.password_file()?;
         let password = password(password_file)?;
         let scratch = self.scratch.folder()?;
-        let store = match self.location()? {
-            Location::Url(url) => bucket_url::open_existing("--repo", url, globals.patience()).await?,
-            Location::Velero { namespace, bucket } => {
-                let bucket = bucket_url::open_existing("--bucket", bucket, globals.patience()).await?;
-                of_velero(bucket, namespace).await?
-            }
-        };
+        let store = self.store(globals).await?;
         let options = OpenOptions {
             scratch: scratch.path().to_owned(),
             clock,

@@ -5,7 +5,7 @@
 
 use crate::KopiaError;
 use crate::Repository;
-use crate::content::index_set::IndexSet;
+use crate::content::index_set::{IndexSet, Location};
 use crate::content::{Contents, missing};
 use crate::format::content_id::ContentId;
 use crate::format::directory::EntryType;
@@ -27,7 +27,45 @@ const MOST_PROBLEMS: usize = 20;
 pub struct References {
     set: Arc<IndexSet>,
     referenced: Marks,
+    additions: Vec<SnapshotAddition>,
     problems: Vec<String>,
+}
+
+/// The contents that a snapshot reaches, and none of those before it in the order of time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SnapshotAddition {
+    /// The ID of the snapshot.
+    pub snapshot: String,
+    /// The contents.
+    pub contents: ContentTotals,
+}
+
+/// A number of contents and their bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ContentTotals {
+    /// The number.
+    pub count: u64,
+    /// The bytes before compression and encryption.
+    pub plain: u64,
+    /// The bytes in packs.
+    pub stored: u64,
+}
+
+impl ContentTotals {
+    /// Adds the content at a location.
+    pub(crate) fn add(&mut self, found: &Location) {
+        self.count += 1;
+        self.plain = self.plain.saturating_add(u64::from(found.record.original_length));
+        self.stored = self.stored.saturating_add(u64::from(found.record.packed_length));
+    }
+}
+
+impl std::ops::AddAssign for ContentTotals {
+    fn add_assign(&mut self, other: Self) {
+        self.count = self.count.saturating_add(other.count);
+        self.plain = self.plain.saturating_add(other.plain);
+        self.stored = self.stored.saturating_add(other.stored);
+    }
 }
 
 impl References {
@@ -39,6 +77,11 @@ impl References {
     /// True for a content that a snapshot reaches, by its number.
     pub(crate) fn has(&self, number: u64) -> bool {
         self.referenced.has(number)
+    }
+
+    /// The contents that each snapshot has added, oldest first.
+    pub fn additions(&self) -> &[SnapshotAddition] {
+        &self.additions
     }
 
     /// The snapshots, directories and contents that could not be read, the first ones. Where there are any, the references
@@ -70,13 +113,14 @@ impl Repository {
         let walk = ReferenceWalk {
             contents: contents.clone(),
             referenced: Marks::new(set.len()),
+            added: Mutex::default(),
             walked: Mutex::default(),
             set,
             problems: Mutex::new(problems),
         };
-        walk.run(snapshots, directories.max(1)).await?;
+        let additions = walk.run(snapshots, directories.max(1)).await?;
         let problems = walk.problems.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Ok(References { set: walk.set, referenced: walk.referenced, problems })
+        Ok(References { set: walk.set, referenced: walk.referenced, additions, problems })
     }
 }
 
@@ -84,6 +128,8 @@ struct ReferenceWalk {
     contents: Contents,
     set: Arc<IndexSet>,
     referenced: Marks,
+    /// The contents that the snapshot which is being walked has added so far.
+    added: Mutex<ContentTotals>,
     /// Objects that were walked already. The same content can be a file of one snapshot and a directory of another, and is
     /// walked as each of them.
     walked: Mutex<HashMap<Role, Arc<Marks>>>,
@@ -105,7 +151,9 @@ struct Directory {
 }
 
 impl ReferenceWalk {
-    async fn run(&self, snapshots: Vec<Snapshot>, directories: usize) -> Result<(), KopiaError> {
+    /// Walks the snapshots one after the other, and gives what each has added.
+    async fn run(&self, snapshots: Vec<Snapshot>, directories: usize) -> Result<Vec<SnapshotAddition>, KopiaError> {
+        let mut additions = Vec::with_capacity(snapshots.len());
         let mut waiting = Vec::new();
         let mut reading = FuturesUnordered::new();
         for snapshot in snapshots {
@@ -129,11 +177,13 @@ impl ReferenceWalk {
                     None => break,
                 }
                 if self.is_over() {
-                    return Ok(());
+                    return Ok(additions);
                 }
             }
+            let contents = std::mem::take(&mut *self.added.lock().unwrap_or_else(PoisonError::into_inner));
+            additions.push(SnapshotAddition { snapshot: snapshot.id, contents });
         }
-        Ok(())
+        Ok(additions)
     }
 
     /// Reads a directory and gives those below it.
@@ -206,7 +256,9 @@ impl ReferenceWalk {
 
     fn content(&self, id: &ContentId) -> Result<(), KopiaError> {
         let found = self.set.locate(id)?.ok_or_else(|| missing(id))?;
-        self.referenced.add(found.number);
+        if self.referenced.add(found.number) {
+            self.added.lock().unwrap_or_else(PoisonError::into_inner).add(&found);
+        }
         Ok(())
     }
 

@@ -11,7 +11,7 @@ const MAX_DEPTH: u32 = 64;
 
 /// A parser that is fed with bytes and gives pieces. They are contiguous and begin at 0.
 #[derive(Debug, Default)]
-pub(super) struct ListingParser {
+pub struct ListingParser {
     depth: u32,
     string: Option<InString>,
     /// The last string of the document itself, and the key that it turned out to be.
@@ -47,7 +47,10 @@ fn error(why: impl Into<String>) -> FormatError {
 
 impl ListingParser {
     /// Takes the next bytes and appends the pieces that end in them.
-    pub(super) fn feed(&mut self, bytes: &[u8], out: &mut impl Extend<Piece>) -> Result<(), FormatError> {
+    ///
+    /// # Errors
+    /// Bytes that are no listing, pieces that do not follow each other.
+    pub fn feed(&mut self, bytes: &[u8], out: &mut impl Extend<Piece>) -> Result<(), FormatError> {
         for &byte in bytes {
             if let Some(piece) = self.byte(byte)? {
                 out.extend([piece]);
@@ -57,7 +60,10 @@ impl ListingParser {
     }
 
     /// Ends the listing and gives the length of the object.
-    pub(super) fn finish(&self) -> Result<u64, FormatError> {
+    ///
+    /// # Errors
+    /// A listing that ends too early or has no pieces.
+    pub fn finish(&self) -> Result<u64, FormatError> {
         if !self.is_over {
             return Err(error("it ends too early"));
         }

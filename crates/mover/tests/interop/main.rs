@@ -8,6 +8,7 @@ mod continuing;
 mod fixture;
 mod ground;
 mod maintenance;
+mod password;
 mod policies;
 mod reading;
 mod source;

@@ -10,7 +10,7 @@ use lifeboat_kopia::format::directory::{DirectoryEntry, EntryType};
 use lifeboat_kopia::format::object_id::ObjectId;
 use lifeboat_kopia::snapshot::{EntryState, TreeEntry, entries};
 use lifeboat_object::printable;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::io::{BufWriter, Write};
 use std::process::ExitCode;
 
@@ -124,29 +124,38 @@ fn long(entry: &DirectoryEntry) -> String {
     format!("{letter}{mode:04o} {:>6} {:>6} {:>14} {modified:<30} ", entry.uid, entry.gid, entry.size)
 }
 
-/// An entry as JSON.
-fn value(path: &str, child: &TreeEntry) -> serde_json::Value {
-    let entry = &child.entry;
-    let entry_type = match &entry.entry_type {
+/// The type of an entry in words.
+pub(super) fn type_name(entry: &DirectoryEntry) -> &str {
+    match &entry.entry_type {
         EntryType::File => "file",
         EntryType::Directory => "directory",
         EntryType::Symlink => "symlink",
         EntryType::Unknown(word) => word,
-    };
-    let problem = match &child.state {
-        EntryState::Whole => None,
-        EntryState::CutShort { .. } => Some("its upload was cut short".to_owned()),
-        EntryState::Unreadable { why } => Some(why.clone()),
-    };
+    }
+}
+
+/// The properties of an entry as JSON.
+pub(super) fn entry_document(entry: &DirectoryEntry) -> Value {
     json!({
-        "path": path,
-        "type": entry_type,
+        "type": type_name(entry),
         "mode": format!("{:04o}", entry.mode),
         "uid": entry.uid,
         "gid": entry.gid,
         "size": entry.size,
         "modified": entry.modified.to_string(),
         "object": entry.object.map(|object| object.to_string()),
-        "problem": problem,
     })
+}
+
+/// An entry of a listing as JSON.
+fn value(path: &str, child: &TreeEntry) -> Value {
+    let problem = match &child.state {
+        EntryState::Whole => None,
+        EntryState::CutShort { .. } => Some("its upload was cut short".to_owned()),
+        EntryState::Unreadable { why } => Some(why.clone()),
+    };
+    let mut document = entry_document(&child.entry);
+    document["path"] = path.into();
+    document["problem"] = problem.into();
+    document
 }

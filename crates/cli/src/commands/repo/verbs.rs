@@ -2,11 +2,14 @@
 
 use crate::commands::repo::cat::CatArgs;
 use crate::commands::repo::create::CreateArgs;
+use crate::commands::repo::diff::RepoDiffArgs;
 use crate::commands::repo::list::LsArgs;
 use crate::commands::repo::maintenance::MaintenanceCommand;
+use crate::commands::repo::password::PasswordCommand;
 use crate::commands::repo::restore::RestoreArgs;
 use crate::commands::repo::snapshot::SnapshotArgs;
 use crate::commands::repo::snapshots::SnapshotsArgs;
+use crate::commands::repo::stats::StatsArgs;
 use crate::commands::repo::verify::VerifyArgs;
 use crate::flags::globals::Globals;
 use crate::resource::{GetArgs, get};
@@ -34,6 +37,13 @@ pub(crate) enum RepoCommand {
     Restore(Box<RestoreArgs>),
     /// Read snapshots and compare them, without a cluster
     Verify(VerifyArgs),
+    /// Compare two snapshots, or paths in them, without a cluster
+    Diff(RepoDiffArgs),
+    /// Show what each snapshot has added, how much space is used, and how much maintenance can give back, without a cluster
+    Stats(StatsArgs),
+    /// Change the password of a kopia repository, without a cluster
+    #[command(subcommand)]
+    Password(PasswordCommand),
     /// Merge the indexes of a kopia repository, and delete what no snapshot needs any more, without a cluster
     #[command(subcommand)]
     Maintenance(MaintenanceCommand),
@@ -50,6 +60,9 @@ impl RepoCommand {
             Self::Cat(args) => args.run(globals).await,
             Self::Restore(args) => Box::pin(args.run(globals)).await,
             Self::Verify(args) => Box::pin(args.run(globals)).await,
+            Self::Diff(args) => Box::pin(args.run(globals)).await,
+            Self::Stats(args) => Box::pin(args.run(globals)).await,
+            Self::Password(command) => Box::pin(command.run(globals)).await,
             Self::Maintenance(command) => command.run(globals).await,
         }
     }

@@ -7,15 +7,15 @@ use crate::blobs::Blobs;
 use crate::content::Contents;
 use crate::crypto::Crypto;
 use crate::crypto::aead::NONCE_LENGTH;
-use crate::format::repository::{RepositoryFormat, Retention, RetentionMode};
+use crate::format::repository::{RepositoryFormat, Retention};
 use crate::format::time::UnixNanos;
+use crate::object_lock::{lock_until, object_lock};
 use crate::options::{WriteOptions, random_bytes};
 use bytes::Bytes;
 use lifeboat_bucket::PutOptions;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, UNIX_EPOCH};
 use tokio::sync::Semaphore;
 
 /// Counts of a writer, from one flush to the next.
@@ -138,23 +138,13 @@ impl Context {
 
     /// Stores a blob, kept from deletion where the repository wants that.
     pub(super) async fn put(&self, name: &str, bytes: Bytes) -> Result<(), KopiaError> {
-        let retention = self.retention.filter(|_| Retention::covers(name)).map(|retention| self.until(&retention));
+        let retention = object_lock(self.retention.as_ref(), name, self.now());
         self.blobs().put_with(name, bytes, PutOptions { retention, ..PutOptions::default() }).await
     }
 
-    /// The time until which blobs that are put now are kept; `None` where the repository has no object lock.
+    /// The lock of blobs that are put now; `None` where the repository has no object lock.
     pub(super) fn kept_until(&self) -> Option<lifeboat_bucket::Retention> {
-        self.retention.map(|retention| self.until(&retention))
-    }
-
-    fn until(&self, retention: &Retention) -> lifeboat_bucket::Retention {
-        let mode = match retention.mode {
-            RetentionMode::Governance => lifeboat_bucket::RetentionMode::Governance,
-            RetentionMode::Compliance | RetentionMode::Locked => lifeboat_bucket::RetentionMode::Compliance,
-        };
-        let nanoseconds = self.now().0.saturating_add(retention.period);
-        let until = UNIX_EPOCH + Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(0));
-        lifeboat_bucket::Retention { mode, until }
+        self.retention.as_ref().map(|retention| lock_until(retention, self.now()))
     }
 
     /// Keeps a pack readable until it is stored.

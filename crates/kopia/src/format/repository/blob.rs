@@ -15,7 +15,7 @@ const ENCRYPTION: &str = "AES256_GCM";
 
 /// The format blob, still encrypted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct FormatBlob {
+pub struct FormatBlob {
     pub(super) tool: String,
     pub(super) build_version: String,
     pub(super) build_info: String,
@@ -25,7 +25,11 @@ pub(super) struct FormatBlob {
 }
 
 impl FormatBlob {
-    pub(super) fn parse(bytes: &[u8]) -> Result<Self, OpenFormatError> {
+    /// Reads the blob; the document stays encrypted.
+    ///
+    /// # Errors
+    /// Other bytes than a format blob, an encryption or a key derivation that is not known.
+    pub fn parse(bytes: &[u8]) -> Result<Self, OpenFormatError> {
         let (mut kdf, mut encryption) = (String::new(), String::new());
         let mut blob = Self {
             tool: String::new(),
@@ -73,7 +77,7 @@ impl FormatBlob {
     }
 
     /// Writes the blob: two spaces before each field, a newline at the end.
-    pub(super) fn write(&self) -> Vec<u8> {
+    pub fn write(&self) -> Vec<u8> {
         let fields = [
             ("tool", self.tool.clone()),
             ("buildVersion", self.build_version.clone()),

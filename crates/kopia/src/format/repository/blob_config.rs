@@ -59,7 +59,7 @@ impl Retention {
         Ok(out)
     }
 
-    fn parse(document: &[u8]) -> Result<Option<Self>, FormatError> {
+    pub(super) fn parse(document: &[u8]) -> Result<Option<Self>, FormatError> {
         let (mut mode, mut period) = (String::new(), 0);
         let mut reader = Reader::new(STRUCTURE, document);
         reader.object::<FormatError>(|reader, key| {

@@ -46,7 +46,11 @@ struct Feature {
     message: String,
 }
 
-pub(super) fn parse(bytes: &[u8], unique_id: Vec<u8>, format_key: Secret) -> Result<RepositoryFormat, OpenFormatError> {
+/// Reads the document of a format. The unique ID and the key are those with which it was decrypted.
+///
+/// # Errors
+/// Algorithms, versions and features that are not known, what is no document.
+pub fn parse(bytes: &[u8], unique_id: Vec<u8>, format_key: Secret) -> Result<RepositoryFormat, OpenFormatError> {
     let mut document = Document::default();
     let mut reader = Reader::new(STRUCTURE, bytes);
     reader.object::<FormatError>(|reader, key| match key {

@@ -115,14 +115,6 @@ fn a_new_repository_of_version_1_has_no_epochs_and_no_error_correction() {
     let opened = open_format(&blobs.format_blob, &password("x")).expect("a format");
     assert_eq!(opened.epochs, EpochParameters::default());
     assert_eq!((opened.index_version, opened.ecc_overhead_percent, opened.enable_password_change), (1, 0, false));
-    let change = PasswordChange {
-        format_blob: &blobs.format_blob,
-        blob_config: None,
-        old: &password("x"),
-        new: &password("y"),
-        nonces: [[1; 12], [2; 12]],
-    };
-    assert!(matches!(change_password(&change), Err(ChangePasswordError::Impossible)));
 }
 
 #[test]
@@ -151,27 +143,6 @@ fn parameters_that_kopia_refuses_are_refused() {
     for new in refused {
         assert!(create_format(&new, &password("x"), &random()).is_err(), "{new:?}");
     }
-}
-
-#[test]
-fn a_changed_password_opens_and_the_old_one_does_not() {
-    let blobs = create_format(&new_repository(), &password("old"), &random()).expect("good parameters");
-    let change = PasswordChange {
-        format_blob: &blobs.format_blob,
-        blob_config: Some(&blobs.blob_config),
-        old: &password("old"),
-        new: &password("new"),
-        nonces: [[1; 12], [2; 12]],
-    };
-    let (format_blob, blob_config) = change_password(&change).expect("the right password");
-    let opened = open_format(&format_blob, &password("new")).expect("a format");
-    assert_eq!(document::write(&opened), document::write(&blobs.format));
-    assert_eq!(open_blob_config(&opened, &blob_config.expect("settings")), Ok(None));
-    assert!(open_blob_config(&opened, &blobs.blob_config).is_err());
-    assert!(matches!(open_format(&format_blob, &password("old")), Err(OpenFormatError::WrongPassword)));
-    let wrong = PasswordChange { old: &password("other"), ..change };
-    let result = change_password(&wrong);
-    assert!(matches!(result, Err(ChangePasswordError::Format(OpenFormatError::WrongPassword))));
 }
 
 fn parse(document: &str) -> Result<RepositoryFormat, String> {

@@ -1,0 +1,245 @@
+//! A change of the password of a repository: the steps of a plan, performed until nothing is left to do.
+
+use crate::blobs::{Blobs, is_not_found};
+use crate::crypto::Password;
+use crate::format::blob_name::{BLOB_CONFIG, FORMAT};
+use crate::format::repository::{
+    OpenFormatError, PasswordChange, PasswordChangeError, PasswordKeys, PasswordPlan, PasswordStage, PasswordStep,
+    StoredPasswordBlobs, plan_password_change,
+};
+use crate::guard::Clock;
+use crate::object_lock::object_lock;
+use crate::options::{Random, random_bytes};
+use crate::tasks::blocking;
+use crate::{KopiaError, Repository};
+use bytes::Bytes;
+use lifeboat_bucket::{BlobStore, PutOptions};
+use std::sync::Arc;
+
+/// The blob with the settings while the password changes. Kopia looks for no such name.
+const NOTE: &str = "io.lifeboat.password-change";
+/// The most bytes of each blob.
+const MAX_BLOB: u64 = 1 << 20;
+/// The looks at the blobs: before, after, and after another change at the same time has left its settings.
+const MOST_ROUNDS: usize = 3;
+
+/// A change of the password.
+#[derive(Clone)]
+pub struct PasswordRequest {
+    /// The password until now.
+    pub old: Password,
+    /// The password from now on.
+    pub new: Password,
+    /// The source of nonces.
+    pub random: Random,
+    /// The clock, for locks of upgrades and object locks.
+    pub clock: Clock,
+}
+
+/// The result of a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PasswordChanged {
+    /// The password was changed.
+    Now,
+    /// A change that was cut off was finished.
+    Finished,
+    /// The repository had the new password already.
+    Before,
+}
+
+impl Repository {
+    /// Changes the password of the repository in a bucket. At every moment one of the two passwords opens it; a change that
+    /// was cut off is finished by the same call. Whoever has it open with the old password can go on for a quarter of an
+    /// hour.
+    ///
+    /// # Errors
+    /// No repository, a wrong password, a repository of version 1, an upgrade, another change at the same time, those of the
+    /// bucket.
+    pub async fn change_password(
+        store: Arc<dyn BlobStore>,
+        request: &PasswordRequest,
+    ) -> Result<PasswordChanged, KopiaError> {
+        let blobs = Blobs::open(store).await?;
+        let format = read_format(&blobs).await?;
+        let (old, new) = (request.old.clone(), request.new.clone());
+        let derived = blocking(move || Ok(PasswordKeys::derive(&format, &old, &new))).await?;
+        let keys = derived.map_err(|error| refused(&blobs, error))?;
+        change(&blobs, &keys, &request.random, &request.clock).await
+    }
+}
+
+/// Plans and performs, until nothing is left to do.
+async fn change(
+    blobs: &Blobs,
+    keys: &PasswordKeys,
+    random: &Random,
+    clock: &Clock,
+) -> Result<PasswordChanged, KopiaError> {
+    let mut result = None;
+    for _ in 0..MOST_ROUNDS {
+        let format = read_format(blobs).await?;
+        let (config, note) = (read(blobs, BLOB_CONFIG).await?, read(blobs, NOTE).await?);
+        let planned = plan_password_change(&PasswordChange {
+            stored: StoredPasswordBlobs { format: &format, config: config.as_deref(), note: note.as_deref() },
+            keys,
+            nonces: std::array::from_fn(|_| random_bytes(random)),
+        });
+        let plan = match planned {
+            Err(PasswordChangeError::WrongPassword) if result.is_some() => break,
+            planned => planned.map_err(|error| refused(blobs, error))?,
+        };
+        if let Some(lock) = plan.format.upgrade_lock.as_ref().filter(|lock| lock.binds_at(clock())) {
+            let (owner, message) = (lock.owner.clone(), lock.message.clone());
+            return Err(KopiaError::UpgradeInProgress { owner, message });
+        }
+        let of_stage = match plan.stage {
+            PasswordStage::Begin => PasswordChanged::Now,
+            PasswordStage::Unfinished => PasswordChanged::Finished,
+            PasswordStage::Done => return Ok(result.unwrap_or(PasswordChanged::Before)),
+        };
+        result.get_or_insert(of_stage);
+        perform(blobs, plan, clock).await?;
+    }
+    let why = "its password was changed by somebody else at the same time: find out which one opens it, and try again";
+    Err(KopiaError::refused(format!("change the password of the repository in {}", blobs.location()), why))
+}
+
+async fn perform(blobs: &Blobs, plan: PasswordPlan, clock: &Clock) -> Result<(), KopiaError> {
+    let put = async |name: &str, bytes: Vec<u8>| {
+        let retention = object_lock(plan.retention.as_ref(), name, clock());
+        blobs.put_with(name, bytes.into(), PutOptions { retention, ..PutOptions::default() }).await
+    };
+    for step in plan.steps {
+        match step {
+            PasswordStep::PutNote(bytes) => put(NOTE, bytes).await?,
+            PasswordStep::DeleteConfig => blobs.delete(&[BLOB_CONFIG.to_owned()]).await?,
+            PasswordStep::PutFormat(bytes) => put(FORMAT, bytes).await?,
+            PasswordStep::PutConfig(bytes) => put(BLOB_CONFIG, bytes).await?,
+            PasswordStep::DeleteNote => blobs.delete(&[NOTE.to_owned()]).await?,
+        }
+    }
+    Ok(())
+}
+
+fn refused(blobs: &Blobs, error: PasswordChangeError) -> KopiaError {
+    match error {
+        PasswordChangeError::WrongPassword => KopiaError::WrongPassword { location: blobs.location() },
+        PasswordChangeError::Format(OpenFormatError::Unsupported(what)) => KopiaError::Unsupported { what },
+        error => KopiaError::refused(format!("change the password of the repository in {}", blobs.location()), error),
+    }
+}
+
+async fn read_format(blobs: &Blobs) -> Result<Bytes, KopiaError> {
+    let format = read(blobs, FORMAT).await?;
+    format.ok_or_else(|| KopiaError::NotARepository { location: blobs.location() })
+}
+
+/// Reads a blob, where there is one.
+async fn read(blobs: &Blobs, name: &str) -> Result<Option<Bytes>, KopiaError> {
+    match blobs.read(name, MAX_BLOB).await {
+        Err(error) if is_not_found(&error) => Ok(None),
+        stored => stored.map(Some),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::crypto::PasswordKdf;
+    use crate::format::repository::{
+        FormatBlob, NewRepository, Retention, RetentionMode, open_blob_config, open_with_key,
+    };
+    use crate::testing::faulty::{Faulty, Trouble};
+    use crate::testing::{Fixture, keys, password, seeded};
+    use lifeboat_bucket::Memory;
+
+    const LOCK: Retention = Retention { mode: RetentionMode::Governance, period: 48 * 3600 * 1_000_000_000 };
+
+    /// A repository whose keys are derived once.
+    struct Derived {
+        fixture: Fixture,
+        keys: PasswordKeys,
+    }
+
+    impl Derived {
+        async fn of(retention: Option<Retention>) -> Self {
+            let new = NewRepository { retention, kdf: PasswordKdf::Pbkdf2, ..NewRepository::default() };
+            let fixture = Fixture::new(&new);
+            let format = read_format(&Blobs::open(fixture.store().await).await.unwrap()).await.unwrap();
+            let keys = PasswordKeys::derive(&format, &password(), &Password::new("new".to_owned())).unwrap();
+            Self { fixture, keys }
+        }
+
+        async fn change(&self, store: Arc<dyn BlobStore>) -> Result<PasswordChanged, KopiaError> {
+            let blobs = Blobs::open(store).await?;
+            change(&blobs, &self.keys, &seeded(3), &self.fixture.clock.clock()).await
+        }
+
+        /// The object lock as whoever opens the repository with either key reads it; `None` where that does not open it.
+        async fn opened(&self, store: &Arc<Memory>) -> [Option<Option<Retention>>; 2] {
+            let blobs = Blobs::open(store.clone()).await.unwrap();
+            let format = FormatBlob::parse(&read_format(&blobs).await.unwrap()).unwrap();
+            let config = read(&blobs, BLOB_CONFIG).await.unwrap();
+            [&self.keys.old, &self.keys.new].map(|key| {
+                let format = open_with_key(format.clone(), key.clone()).ok()?;
+                config.as_ref().map_or(Some(None), |config| open_blob_config(&format, config).ok())
+            })
+        }
+    }
+
+    /// Memory keeps no object from being deleted, so that a lock shows as the refusal of a put.
+    #[tokio::test]
+    async fn blobs_are_put_with_the_object_lock_of_the_settings() {
+        let derived = Derived::of(Some(LOCK)).await;
+        let store = derived.fixture.store().await;
+        let error = derived.change(store.clone()).await.unwrap_err();
+        assert!(error.to_string().contains("nothing here keeps an object from being deleted"), "{error}");
+        assert_eq!(derived.opened(&store).await, [Some(None), None]);
+    }
+
+    #[tokio::test]
+    async fn killed_at_any_call_a_change_leaves_one_password_and_can_be_finished() {
+        let derived = Derived::of(None).await;
+        let mut killed = Vec::new();
+        for at in 0.. {
+            let store = derived.fixture.store().await;
+            let faulty = Faulty::new(store.clone(), Trouble::Kills, at, true);
+            let was_killed = tokio::select! {
+                changed = derived.change(faulty.clone()) => {
+                    assert_eq!(changed.unwrap(), PasswordChanged::Now);
+                    false
+                }
+                () = faulty.killed.notified() => true,
+            };
+            let Some(call) = faulty.failed.lock().unwrap().clone().filter(|_| was_killed) else {
+                if faulty.is_reached() {
+                    // A call for a blob that is not there fails by itself.
+                    continue;
+                }
+                break;
+            };
+            // Reading changes nothing.
+            if call.starts_with("get") || call.starts_with("head") || call.starts_with("list") {
+                continue;
+            }
+            let opens = derived.opened(&store).await;
+            assert_eq!(opens.iter().flatten().count(), 1, "{call}");
+            let finished = derived.change(store.clone()).await.unwrap();
+            let is_done = call.starts_with("delete io.lifeboat");
+            let expected = if is_done { PasswordChanged::Before } else { PasswordChanged::Finished };
+            assert_eq!(finished, expected, "{call}");
+            assert_eq!(derived.opened(&store).await, [None, Some(None)], "{call}");
+            assert_eq!(keys(&*store, "").await, [BLOB_CONFIG, FORMAT], "{call}");
+            killed.push(call);
+        }
+        let expected = [
+            format!("put {NOTE}"),
+            format!("delete {BLOB_CONFIG}"),
+            format!("put {FORMAT}"),
+            format!("put {BLOB_CONFIG}"),
+            format!("delete {NOTE}"),
+        ];
+        assert_eq!(killed, expected);
+    }
+}
