@@ -10,6 +10,8 @@ pub(crate) mod desired;
 pub(crate) mod existing;
 pub(crate) mod identity_fields;
 pub(crate) mod item;
+pub(crate) mod item_failure;
+pub(crate) mod item_volumes;
 pub(crate) mod job_pods;
 pub(crate) mod managed_fields;
 pub(crate) mod namespaces;

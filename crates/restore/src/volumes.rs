@@ -6,6 +6,7 @@ pub(crate) mod native;
 pub(crate) mod patch;
 pub(crate) mod patches;
 pub(crate) mod report;
+pub(crate) mod restored;
 pub(crate) mod retained;
 pub(crate) mod snapshot_groups;
 pub(crate) mod treatment;

@@ -94,19 +94,17 @@ async fn whole_preview(
     let mut prepared = PreparedRestore::begin(request, &restore, env).await?;
     env.operation.progress.found(prepared.levels.iter().map(|level| level.items.len() as u64).sum());
     env.operation.progress.found_all();
-    let builder = prepared.builder()?;
-    let mapping = Arc::clone(&builder.mapping);
-    let left_out = std::mem::take(&mut prepared.left_out);
-    let namespaces = Arc::new(TargetNamespaces::new(Arc::clone(&mapping), env.clone()));
-    let mut needed = RequiredObjects::new(Arc::clone(&mapping), Arc::clone(&namespaces), left_out);
+    let (scope, builder) = (Arc::clone(&prepared.scope), Arc::clone(&prepared.builder));
+    let left_out = std::mem::take(&mut prepared.contents.left_out);
+    let namespaces = Arc::new(TargetNamespaces::new(Arc::clone(&scope), env.clone()));
+    let mut needed = RequiredObjects::new(Arc::clone(&scope), Arc::clone(&namespaces), left_out);
     let asks_server = request.settings.asks_server;
-    let reader = BackupReader::new(prepared.archive.clone(), Arc::clone(&prepared.stop));
-    let (defined, has_turn) = (Mutex::default(), ClaimedRows::new(prepared.archive.rows().len()));
+    let reader = BackupReader::new(scope.archive.clone(), Arc::clone(&prepared.stop));
+    let (defined, has_turn) = (Mutex::default(), ClaimedRows::new(scope.archive.rows().len()));
     for one in prepared.levels.iter().flat_map(|level| &level.items) {
         has_turn.begin(one.row);
     }
-    let previewer =
-        Previewer { mapping, builder, namespaces, reader, env: env.clone(), defined, has_turn, asks_server };
+    let previewer = Previewer { scope, builder, namespaces, reader, env: env.clone(), defined, has_turn, asks_server };
     let previewer = Arc::new(previewer);
     for level in std::mem::take(&mut prepared.levels) {
         if out.is_closed() {
@@ -117,7 +115,7 @@ async fn whole_preview(
     }
     if restore.spec.existing_resource_policy == ExistingResourcePolicy::Exact {
         let planned = if restore.spec.prune { Planned::Remove } else { Planned::Extra };
-        match ClusterOnly::new(&previewer.mapping, &backup, env) {
+        match ClusterOnly::new(&previewer.scope, &backup, env) {
             Ok(extras) => extras.send(&planned, &out).await,
             // Who wants to remove something must not take it for done.
             Err(why) if restore.spec.prune => env.operation.journal.error(&ResultScope::Velero, why),
@@ -126,7 +124,8 @@ async fn whole_preview(
     }
     // As if every claim were made: one that is there already keeps what it holds.
     let made = |volume: &str| FromNative::Made(volume.to_owned());
-    let VolumeReport { records, warning } = prepared.volumes.tell(&restore, |_| Some(ItemResult::Created), made);
+    let VolumeReport { records, warning } =
+        prepared.builder.volumes.retained.treatments.tell(&restore, |_| Some(ItemResult::Created), made);
     if let Some(warning) = warning {
         env.operation.journal.warn(&ResultScope::Velero, format!("where claims are made anew: {warning}"));
     }
@@ -136,8 +135,8 @@ async fn whole_preview(
 }
 
 struct Previewer {
-    mapping: Arc<RestoreScope>,
-    builder: ObjectBuilder,
+    scope: Arc<RestoreScope>,
+    builder: Arc<ObjectBuilder>,
     namespaces: Arc<TargetNamespaces>,
     reader: BackupReader,
     env: Env,
@@ -157,19 +156,19 @@ impl Previewer {
         needed: &mut RequiredObjects,
         out: &mpsc::Sender<PreviewItem>,
     ) -> Result<(), RestoreError> {
-        let lookup = self.mapping.lookup(&self.env);
+        let lookup = self.scope.lookup(&self.env);
         let presence = match ahead.and_then(PrefetchedState::still_counts) {
             Some(presence) => presence,
             None => Arc::new(lookup.look(lookup.places(&level), LOOK_FOR).await),
         };
-        let archive = &self.mapping.archive;
+        let archive = &self.scope.archive;
         if level.defines_types() {
             // The name of a definition is that of its type.
             let names = level.items.iter().filter_map(|one| Some(archive.row(one.row)?.name.to_string()));
             self.defined().extend(names);
         }
         let rows = self.rows_to_read(level, &presence, out).await;
-        let look = |key: &ObjectKey, state| presence.look(&self.mapping.target_of(key), state);
+        let look = |key: &ObjectKey, state| presence.look(&self.scope.target_of(key), state);
         let mut tasks = JoinSet::new();
         let mut previews = pin!(self.previews(rows, look, &mut tasks));
         let mut waiting = Vec::new();
@@ -197,9 +196,9 @@ impl Previewer {
     ) -> Vec<usize> {
         let mut rows = Vec::new();
         for one in level.items {
-            let Some(row) = self.mapping.archive.row(one.row) else { continue };
-            let key = self.mapping.target_of(&row.key());
-            let stays = self.builder.stays(&key, presence.look(&key, one.state));
+            let Some(row) = self.scope.archive.row(one.row) else { continue };
+            let key = self.scope.target_of(&row.key());
+            let stays = self.builder.stays(&self.scope, &key, presence.look(&key, one.state));
             if stays && !self.namespaces.takes_along(&key).await {
                 let planned = if one.ended { ended() } else { Planned::Unchanged };
                 // It fails only when the receiver is gone, which wants no more then.
@@ -220,7 +219,7 @@ impl Previewer {
         look: impl Fn(&ObjectKey, StateDigest) -> Existence,
         tasks: &mut JoinSet<()>,
     ) -> impl Stream<Item = Result<Previewed, StoreError>> {
-        let archive = &self.mapping.archive;
+        let archive = &self.scope.archive;
         let contents = archive.read(rows, tasks);
         let items = futures::stream::try_unfold(contents, |mut contents| async {
             Ok::<_, StoreError>(contents.next().await?.map(|item| (item, contents)))
@@ -271,7 +270,7 @@ impl Previewer {
     ) -> Result<(), RestoreError> {
         let mut along = self.along(&all, needed).await?;
         for found in all {
-            let before = along.take(&found.item.needs, |key| self.mapping.find(key));
+            let before = along.take(&found.item.needs, |key| self.scope.find(key));
             for PreviewedItem { source, item } in before.into_iter().chain([found]) {
                 for item in needed.with(&source, item).await {
                     // It fails only when the receiver is gone, which wants no more then.
@@ -307,21 +306,21 @@ impl Previewer {
 
     /// Marks those of these objects to which nothing has led before, and gives their rows.
     fn take_turns(&self, needs: &[ObjectKey]) -> Vec<usize> {
-        let rows = needs.iter().filter_map(|key| self.mapping.find(key));
+        let rows = needs.iter().filter_map(|key| self.scope.find(key));
         rows.filter(|row| self.has_turn.begin(*row)).collect()
     }
 
     async fn one(&self, source: SourceObject, seen: Existence) -> PreviewItem {
-        let key = self.mapping.target_of(&source.key);
+        let key = self.scope.target_of(&source.key);
         let mut beside = ItemFindings::default();
         let planned = match serde_json::from_slice::<Value>(&source.body) {
             Err(e) => Planned::Refused(format!("error decoding {}: {e}", source.key)),
             Ok(object) if is_completed(&key.resource, &object) => ended(),
             Ok(_) if key.resource.is_namespaces() => {
-                return self.namespaces.item(self.mapping.namespace(&source.key.name)).await;
+                return self.namespaces.item(self.scope.namespace(&source.key.name)).await;
             }
             Ok(object) => {
-                let planned = match self.mapping.taken_by(source.row) {
+                let planned = match self.scope.taken_by(source.row) {
                     Some(other) if !SameTarget::are_merged(&key.resource) => {
                         self.beside(&key, &object, &other, &mut beside).await
                     }
@@ -345,12 +344,12 @@ impl Previewer {
 
     /// The objects of the backup that come before another one because an action wants them, as [`crate::object::additional`] decides.
     fn coming_along(&self, needs: &[Need]) -> Vec<ObjectKey> {
-        let filter = &self.mapping.filter;
+        let filter = &self.scope.filter;
         let comes = |need: &Need, key: &ObjectKey| {
             need.is_past_filters || filter.includes_additional(&key.resource, filter_namespace(key))
         };
         let keys = needs.iter().flat_map(|need| need.items.iter().filter(|key| comes(need, key)));
-        keys.filter(|key| self.mapping.find(key).is_some()).cloned().collect()
+        keys.filter(|key| self.scope.find(key).is_some()).cloned().collect()
     }
 
     /// Plans an object whose key in the cluster another object of the backup has already.
@@ -361,13 +360,14 @@ impl Previewer {
         (row, other): &(usize, ObjectKey),
         beside: &mut ItemFindings,
     ) -> Result<Planned, String> {
-        let own = match self.builder.desired(key, from_backup, ActionSelection::Pure).await.map_err(said)? {
-            Desired::Skip { reason, .. } => return Ok(Planned::Skip(reason)),
-            Desired::Object(object) => object.item,
-        };
+        let own =
+            match self.builder.desired(&self.scope, key, from_backup, ActionSelection::Pure).await.map_err(said)? {
+                Desired::Skip { reason, .. } => return Ok(Planned::Skip(reason)),
+                Desired::Object(object) => object.item,
+            };
         let body = self.reader.load(*row).await.map_err(|e| chain(&e))?;
         let there = serde_json::from_slice(&body).map_err(|e| format!("error decoding {other}: {e}"))?;
-        let there = match self.builder.desired(key, &there, ActionSelection::Pure).await.map_err(said)? {
+        let there = match self.builder.desired(&self.scope, key, &there, ActionSelection::Pure).await.map_err(said)? {
             Desired::Skip { .. } => Value::Null,
             Desired::Object(object) => object.item,
         };
@@ -385,17 +385,18 @@ impl Previewer {
         seen: Existence,
         beside: &mut ItemFindings,
     ) -> Result<Planned, String> {
-        let retained = &self.builder.retained;
-        if let Some(why) = retained.lost(key, from_backup, &self.mapping, &self.env).await.map_err(|e| e.to_string())? {
+        let retained = &self.builder.volumes.retained;
+        if let Some(why) = retained.lost(key, from_backup, &self.scope, &self.env).await.map_err(|e| e.to_string())? {
             return Ok(Planned::Refused(why));
         }
-        let desired = match self.builder.desired(key, from_backup, ActionSelection::Pure).await.map_err(said)? {
-            Desired::Skip { reason, needs, .. } => {
-                beside.needs = self.coming_along(&needs);
-                return Ok(Planned::Skip(reason));
-            }
-            Desired::Object(object) => *object,
-        };
+        let desired =
+            match self.builder.desired(&self.scope, key, from_backup, ActionSelection::Pure).await.map_err(said)? {
+                Desired::Skip { reason, needs, .. } => {
+                    beside.needs = self.coming_along(&needs);
+                    return Ok(Planned::Skip(reason));
+                }
+                Desired::Object(object) => *object,
+            };
         let (pin, needs) = (PlanGuard::of(None, &desired.item), self.coming_along(&desired.needs));
         *beside = ItemFindings {
             unasked: desired.unasked,
@@ -404,7 +405,7 @@ impl Previewer {
             pin,
             ..ItemFindings::default()
         };
-        let volume = match retained.plan(key, &desired.item, &self.mapping, &self.env).await {
+        let volume = match retained.plan(key, &desired.item, &self.scope, &self.env).await {
             Err(e) if e.is_denied() && !is_volume(key) => {
                 beside.modified.warnings.push(unseen_volume(key, &e));
                 None
@@ -414,15 +415,15 @@ impl Previewer {
         if let Some(planned) = volume.and_then(|volume| planned_volume(key, volume)) {
             return Ok(planned);
         }
-        let resource = match self.mapping.served(key, &desired.item) {
+        let resource = match self.scope.served(key, &desired.item) {
             Ok(resource) => resource,
             Err(_) if self.defined().contains(&key.resource.to_string()) => return Ok(Planned::Create),
             Err(e) => return Err(e),
         };
         let item = desired.item;
         beside.write = self.write(&resource, &item, None);
-        if self.builder.native_volumes.has(key) {
-            let room = self.builder.native_volumes.room(key, from_backup, (&self.mapping, &self.env)).await;
+        if self.builder.volumes.native.has(key) {
+            let room = self.builder.volumes.native.room(key, from_backup, &self.scope, &self.env).await;
             let is_made = match room {
                 Ok(VolumeDestination::Free(_)) => true,
                 Err(NotPrepared::Refused(Refused::Leaving(terminating))) => {
@@ -433,7 +434,7 @@ impl Previewer {
                 _ => false,
             };
             if is_made {
-                return self.builder.native_volumes.refusal(key).map_or(Ok(Planned::Create), Err);
+                return self.builder.volumes.native.refusal(key).map_or(Ok(Planned::Create), Err);
             }
         } else if seen == Existence::Absent {
             return Ok(Planned::Create);
@@ -454,7 +455,7 @@ impl Previewer {
         }
         beside.pin = PlanGuard::of(Some(&existing), &item);
         if is_same_state(&existing, from_backup) {
-            let is_to_change = self.builder.is_to_change(key, from_backup, &item).await;
+            let is_to_change = self.builder.is_to_change(&self.scope, key, from_backup, &item).await;
             if !is_to_change.map_err(said)? {
                 return Ok(Planned::Unchanged);
             }
@@ -474,8 +475,8 @@ impl Previewer {
     /// The plan for an object that the cluster has, by the policy for it.
     fn by_policy(&self, both: &ComparedObject<'_>, beside: &mut ItemFindings) -> Planned {
         let ComparedObject { key, resource, from_backup, item, existing } = *both;
-        let policy = self.mapping.existing.of(&key.resource, from_backup);
-        let updates = self.mapping.updates_definitions();
+        let policy = self.scope.existing.of(&key.resource, from_backup);
+        let updates = self.scope.updates_definitions();
         let treatment = Treatment::of(policy, &key.resource, item, existing, updates);
         let planned = planned(&treatment, item, existing);
         beside.write = match treatment {
@@ -488,7 +489,7 @@ impl Previewer {
             beside.modified.warnings.push(told_newer(what));
         }
         let Planned::Recreate(differences) = planned else { return planned };
-        match refusal(&self.mapping.existing, resource, existing, item) {
+        match refusal(&self.scope.existing, resource, existing, item) {
             Some(why) => {
                 beside.modified.warnings.push(format!("it is not recreated: {why}"));
                 Planned::Conflict(differences)
