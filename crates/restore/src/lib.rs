@@ -14,10 +14,10 @@
 //!   `required_namespaces`, `additional`, `item_volumes` and `write` (with `create`, `existing`, `update`, `best_effort`,
 //!   `recreate`), and decides about the outcome: an `item_result`, or the reason why the object was not written (`refused`,
 //!   `item_failure`).
-//! - `volumes`: `treatment` and `report` decide about volumes and claims, `retained` asks the cluster about the volumes
-//!   that come back on their old storage, `native` makes volumes from native snapshots, `patches` waits for the volumes of
-//!   new claims, `snapshot_groups` and `group_stubs` make and remove stubs for snapshots of groups, `hold_back` keeps back
-//!   StatefulSets without their storage.
+//! - `volumes`: what becomes of each volume and claim is decided in the room `volume`, and told by `report`; `retained` asks
+//!   the cluster about the volumes that come back on their old storage, `native` makes volumes from native snapshots,
+//!   `binding` takes volumes and claims apart, `patches` waits for the volumes of new claims, `snapshot_groups` and
+//!   `group_stubs` make and remove stubs for snapshots of groups, `hold_back` keeps back StatefulSets without their storage.
 //! - `hooks`: commands in restored pods, run beside the levels that follow.
 //! - `plan`: a `preview` computes the changes (`planned`), a plan is its lines (`line`, `word`, `file`), and `guard` and
 //!   `confirmed` hold a restore to a plan. `cluster_only` and `owned_claims` are objects that the backup lacks,

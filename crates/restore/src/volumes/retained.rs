@@ -3,8 +3,7 @@
 //! each time anew.
 
 use crate::state::env::Env;
-use crate::volumes::report::VolumeTreatments;
-use crate::volumes::treatment::allows_empty;
+use crate::volumes::report::{VolumeTreatments, allows_empty};
 use crate::walk::scope::RestoreScope;
 use lifeboat_api::permission;
 use lifeboat_api::well_known::{ANNOTATION_ALLOW_EMPTY_VOLUMES, ANNOTATION_REBIND_RELEASED, ANNOTATION_REUSE_VOLUMES};
@@ -12,7 +11,7 @@ use lifeboat_cluster::{Cluster, ClusterError, MergePatch};
 use lifeboat_object::{ApiResource, GroupResource, ObjectKey, first_names};
 use lifeboat_volume::{
     BackupOrigin, ClaimOfVolume, RetainedFacts, RetainedPlan, RetainedVolume, VolumeHere, VolumePermissions,
-    VolumeRefusal, plan_retained,
+    plan_retained,
 };
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -94,17 +93,10 @@ impl RetainedVolumes {
             rebinds_released: scope.restore.metadata.says_true(ANNOTATION_REBIND_RELEASED),
             reuses_volumes: scope.restore.metadata.says_true(ANNOTATION_REUSE_VOLUMES),
         };
-        let facts = RetainedFacts { volume, target: namespace, here: &here, origin: &self.origin, allowed };
         let of_claim = claim.as_ref().map(|claim| claim["spec"]["volumeName"].as_str().unwrap_or_default());
+        let facts = RetainedFacts { volume, target: namespace, here: &here, of_claim, origin: &self.origin, allowed };
         let is_dispensable = of_claim.is_some_and(|name| name != volume.name);
-        let plan = match plan_retained(facts) {
-            RetainedPlan::Rebind(_) if is_dispensable && of_claim != Some("") => {
-                let why = format!("the PersistentVolume {} was released, and its claim has another one", volume.name);
-                RetainedPlan::Refused(VolumeRefusal { why, next: "delete the claim first".to_owned() })
-            }
-            plan => plan,
-        };
-        Ok(Some(PlannedVolume { plan, existing, is_dispensable }))
+        Ok(Some(PlannedVolume { plan: plan_retained(facts), existing, is_dispensable }))
     }
 
     /// The warning of retained volumes among those that were made, where nothing says of which cluster the backup is.

@@ -2,10 +2,10 @@
 
 use crate::state::env::Env;
 use crate::state::lock::lock;
-use crate::volumes::treatment::Recorded;
 use crate::walk::scope::RestoreScope;
 use lifeboat_api::well_known::ANNOTATION_VOLUME_SNAPSHOT_HANDLE;
 use lifeboat_object::{GroupResource, ObjectKey};
+use lifeboat_volume::RecordedVolumes;
 use lifeboat_volume::csi::{
     CsiError, GroupHandle, GroupTypes, Readiness, SNAPSHOT_API, SnapshotTypes, StubOf, make_annotated_content,
     make_ready, make_stub,
@@ -120,7 +120,7 @@ fn of_group(target: &ObjectKey, from_backup: &Value) -> Option<GroupHandle> {
 }
 
 /// The groups that the files of a backup record.
-pub(crate) fn recorded_groups(recorded: &Recorded) -> BTreeMap<GroupHandle, BTreeSet<String>> {
+pub(crate) fn recorded_groups(recorded: &RecordedVolumes) -> BTreeMap<GroupHandle, BTreeSet<String>> {
     let mut out: BTreeMap<GroupHandle, BTreeSet<String>> = BTreeMap::new();
     for info in recorded.snapshots.values().filter(|info| !info.volume_group_snapshot_handle.is_empty()) {
         let group = GroupHandle { driver: info.driver.clone(), handle: info.volume_group_snapshot_handle.clone() };
@@ -146,7 +146,7 @@ mod tests {
         let snapshots =
             [("a", info("g", "s-a")), ("b", info("g", "s-b")), ("c", info("", "s-c")), ("d", info("h", "s-d"))];
         let snapshots = snapshots.map(|(claim, info)| (known::claim("n", claim), info)).into();
-        let groups = recorded_groups(&Recorded { snapshots, ..Recorded::default() });
+        let groups = recorded_groups(&RecordedVolumes { snapshots, ..RecordedVolumes::default() });
         let of = |handle: &str, all: &[&str]| {
             let all: BTreeSet<String> = all.iter().map(|&one| one.to_owned()).collect();
             (GroupHandle { driver: "d".into(), handle: handle.into() }, all)

@@ -16,11 +16,10 @@ use crate::volumes::native::NativeVolumeRestore;
 use crate::volumes::restored::RestoredVolumes;
 use crate::volumes::retained::RetainedVolumes;
 use crate::volumes::snapshot_groups::recorded_groups;
-use crate::volumes::treatment::{Recorded, VolumeFiles};
 use crate::walk::existence::ExistenceLookup;
 use crate::walk::levels::{Level, into_levels};
 use crate::walk::prefetch::Prefetch;
-use crate::walk::read::{Contents, Facts, Kinds, StateDigest, filter_namespace, namespaces_in, scan};
+use crate::walk::read::{Contents, Facts, Kinds, ScanRules, StateDigest, filter_namespace, namespaces_in, scan};
 use crate::walk::same_target::SameTarget;
 use crate::walk::scope::{FilterInput, RestoreOptions, RestoreScope, SelectedRows};
 use crate::walk::versions::{ChosenRows, VersionPriorities, choose};
@@ -33,9 +32,9 @@ use lifeboat_hook::RestoreHooks;
 use lifeboat_object::{ApiResource, Catalog, GroupResource, ObjectKey, ResultScope, chain};
 use lifeboat_select::{ResourcePolicies, RestoreFilter, RestoredFacts, SelectorError};
 use lifeboat_store::{Archive, OpenOptions, StoreError};
-use lifeboat_volume::BackupOrigin;
 use lifeboat_volume::csi::{GroupHandle, SnapshotsOfBackup, restore_actions};
 use lifeboat_volume::facts::ClaimKey;
+use lifeboat_volume::{BackupOrigin, RecordedVolumes, VolumeFiles};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -234,7 +233,7 @@ struct SelectionInput<'a> {
     policies: Option<&'a ResourcePolicies>,
     priorities: VersionPriorities,
     catalog: &'a Catalog,
-    recorded: &'a Recorded,
+    recorded: &'a RecordedVolumes,
     env: &'a Env,
 }
 
@@ -254,7 +253,8 @@ impl SelectionInput<'_> {
         };
         let look =
             Prefetch::look(&lookup, into_levels(likely, |n| archive.row(n), &request.settings.priorities, catalog));
-        let scan = scan(archive, rows, &filter, recorded, env);
+        let wants_volumes = restore.spec.restore_pvs != Some(false);
+        let scan = scan(archive, rows, ScanRules { filter: &filter, recorded, wants_volumes }, env);
         // An archive that cannot be read ends this at once, without waiting for the lists.
         let (contents, ahead) = futures::try_join!(scan, look.map(Ok))?;
         Ok(Selected { in_backup, filter, chosen, contents, ahead })
@@ -312,7 +312,7 @@ async fn origin(restore: &Restore, env: &Env) -> Result<Option<BackupOrigin>, Re
     Ok(Some(BackupOrigin::of(&of_backup, &env.cluster.uid().await?)))
 }
 
-async fn recorded(restore: &Restore, env: &Env) -> Result<Recorded, StoreError> {
+async fn recorded(restore: &Restore, env: &Env) -> Result<RecordedVolumes, StoreError> {
     let backup = &restore.spec.backup_name;
     let files = VolumeFiles {
         infos: env.store.backup_file(backup, BackupFile::VolumeInfo).await?.unwrap_or_default(),
@@ -320,11 +320,11 @@ async fn recorded(restore: &Restore, env: &Env) -> Result<Recorded, StoreError> 
         pod_volumes: env.store.backup_file(backup, BackupFile::PodVolumeBackups).await?.flatten().unwrap_or_default(),
         snapshots: env.store.backup_file(backup, BackupFile::CsiVolumeSnapshots).await?.flatten().unwrap_or_default(),
     };
-    Ok(Recorded::of(files, restore.spec.restore_pvs == Some(false)))
+    Ok(RecordedVolumes::of(files))
 }
 
 /// Collects the input of the actions for CSI snapshots.
-fn snapshots_of_backup(archive: &Archive, rows: &Arc<SelectedRows>, recorded: &Recorded) -> SnapshotsOfBackup {
+fn snapshots_of_backup(archive: &Archive, rows: &Arc<SelectedRows>, recorded: &RecordedVolumes) -> SnapshotsOfBackup {
     let (archive, rows) = (archive.clone(), Arc::clone(rows));
     let key_of = |claim: &ObjectKey| {
         let namespace = claim.namespace.clone().unwrap_or_default();
