@@ -11,9 +11,9 @@
 //!   anything is written, `scope` what is restored and under which keys, `running` the attempts in flight and `deferred` the
 //!   objects that are tried again. All parts work with one `context`: the scope, the state, and the cluster.
 //! - `object`: `item` leads one object through `desired` (with `apply`, `answer_cache` and `references`),
-//!   `required_namespaces`, `additional`, `item_volumes` and `write` (with `create`, `existing`, `update`, `best_effort`,
-//!   `recreate`), and decides about the outcome: an `item_result`, or the reason why the object was not written (`refused`,
-//!   `item_failure`).
+//!   `required_namespaces`, `additional`, `item_volumes` and `write` (with `create`, `update`, `best_effort`, `recreate`), and
+//!   decides about the outcome: an `item_result`, or the reason why the object was not written (`refused`, `item_failure`).
+//!   `decision` says what to do with an object that exists; a preview shows the same decision.
 //! - `volumes`: what becomes of each volume and claim is decided in the room `volume`, and told by `report`; `retained` asks
 //!   the cluster about the volumes that come back on their old storage, `native` makes volumes from native snapshots,
 //!   `binding` takes volumes and claims apart, `patches` waits for the volumes of new claims, `snapshot_groups` and

@@ -2,10 +2,13 @@
 //! that a preview shows exactly what the restore does.
 
 use crate::object::apply::{ActionSelection, Actions, Applied, Need, PrepareError};
+use crate::object::decision::ItemToDecide;
+use crate::object::existing::is_same_state;
 use crate::object::identity_fields::strip;
 use crate::object::job_pods::{JobPods, left_to};
 use crate::object::references;
 use crate::request::modifier::{Modified, ModifierTarget, Modifiers, NotKnown, Schemas};
+use crate::state::terminating::TerminatingObject;
 use crate::volumes::binding::{reset_claim, reset_volume};
 use crate::volumes::restored::RestoredVolumes;
 use crate::walk::existence::Existence;
@@ -183,13 +186,31 @@ impl ObjectBuilder {
             || is_mapped && (references::is_mapped(&target.resource) || self.volumes.native.has(target))
     }
 
+    /// Returns true if the object in the cluster is in the very state of the backup, and nothing in the restore changes it.
+    /// One that is being deleted is not.
+    ///
+    /// # Errors
+    /// Returns the reason why the object to be written cannot be made.
+    pub(crate) async fn is_same(
+        &self,
+        scope: &RestoreScope,
+        item: ItemToDecide<'_>,
+        in_cluster: &Value,
+    ) -> Result<bool, PrepareError> {
+        let ItemToDecide { key, from_backup, desired, .. } = item;
+        if TerminatingObject::of(in_cluster).is_some() || !is_same_state(in_cluster, from_backup) {
+            return Ok(false);
+        }
+        Ok(!self.is_to_change(scope, key, from_backup, desired).await?)
+    }
+
     /// Returns true if the namespace mapping or an action changes more of an object than its ties to its cluster, so
     /// that an object in the cluster that is still in the state of the backup must be written all the same. Compares
     /// the object to be written with the result of the detaching actions alone.
     ///
     /// # Errors
     /// Returns the reason why it cannot be made.
-    pub(crate) async fn is_to_change(
+    async fn is_to_change(
         &self,
         scope: &RestoreScope,
         key: &ObjectKey,

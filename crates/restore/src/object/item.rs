@@ -3,6 +3,7 @@
 
 use crate::object::additional::{AdditionalItem, NeedProgress, next_item};
 use crate::object::apply::{ActionSelection, Need};
+use crate::object::decision::ItemRoute;
 use crate::object::desired::{Desired, DesiredObject};
 use crate::object::item_failure::{refused, unreadable};
 use crate::object::item_volumes::{prepared_volume, retained_volume};
@@ -16,8 +17,7 @@ use crate::state::claimed_rows::AdditionalAttempt;
 use crate::state::item_result::ItemResult;
 use crate::state::retry::can_be_read_later;
 use crate::walk::context::RestoreContext;
-use crate::walk::read::is_completed;
-use crate::walk::same_target::{SameTarget, taken};
+use crate::walk::same_target::taken;
 use lifeboat_object::ObjectKey;
 use lifeboat_volume::csi::CsiError;
 use serde_json::Value;
@@ -170,24 +170,19 @@ async fn begin(context: &RestoreContext, source: &SourceObject, turn: AttemptNum
         messages.error(&target, &format!("error decoding {key}: {e}"));
         Attempt::FAILED
     })?;
-    if key.resource.is_namespaces() {
-        return Err(required_namespaces::restore(context, key, object, turn.last).await);
-    }
-    if is_completed(&key.resource, &object) {
-        return Err(Attempt::Done { action: ItemResult::Skipped, listed: false, settled: true });
-    }
-    if let Some((_, other)) = scope.taken_by(source.row) {
+    match ItemRoute::of(source.row, key, &object, scope) {
+        ItemRoute::Namespace => return Err(required_namespaces::restore(context, key, object, turn.last).await),
+        ItemRoute::Ended => return Err(Attempt::Done { action: ItemResult::Skipped, listed: false, settled: true }),
         // The other one comes first.
-        if !turn.again {
-            return Err(Attempt::Later(Obstacle::Passing));
-        }
-        if !SameTarget::are_merged(&key.resource) {
-            return Err(match beside(context, source, &target, &object, &other).await {
+        ItemRoute::Second { .. } if !turn.again => return Err(Attempt::Later(Obstacle::Passing)),
+        ItemRoute::Second { other, is_merged: false } => {
+            return Err(match beside(context, source, &target, &object, &other.key).await {
                 Ok(true) => Attempt::Done { action: ItemResult::Skipped, listed: true, settled: true },
                 Ok(false) => Attempt::Done { action: ItemResult::Differs, listed: true, settled: false },
                 Err(why) => refused(context, source, &target, why, turn.last).await,
             });
         }
+        ItemRoute::Second { .. } | ItemRoute::Write => {}
     }
     match desired(context, source, &target, &object).await {
         Ok(desired) => {

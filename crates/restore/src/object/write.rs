@@ -2,9 +2,10 @@
 
 use crate::object::best_effort::ToPatch;
 use crate::object::create::{CreatedObject, ToCreate, unlabelled};
-use crate::object::existing::{Treatment, is_made_since, is_same_state, told_newer};
+use crate::object::decision::{ExistingRules, ItemDecision, ItemToDecide, KeepReason, decide, told_newer};
+use crate::object::existing::is_made_since;
 use crate::object::managed_fields::FieldManagers;
-use crate::object::recreate::{NotDeleted, Replacement, advice, refusal};
+use crate::object::recreate::{NotDeleted, Replacement, advice};
 use crate::object::refused::{self, Refused};
 use crate::plan::confirmed::{ConfirmedPlan, PlannedWrite};
 use crate::state::attempt::SourceObject;
@@ -76,7 +77,7 @@ impl ClusterWriter<'_> {
         if looks_first {
             match self.0.writes.get(&target.resource, namespace, name).await {
                 Ok(Some(body)) => {
-                    let existing = staying(&body)?;
+                    let existing: Value = serde_json::from_slice(&body).unwrap_or_default();
                     let was_changed = self.0.plan.as_ref().is_some_and(|pinned| pinned.found_changed(key));
                     if self.0.state.is_resumed && !was_changed && self.is_ours(source, &existing) {
                         self.after_create(&target, &existing).await;
@@ -153,7 +154,7 @@ impl ClusterWriter<'_> {
     /// Returns true if this very restore made the object from this object of the backup: an earlier run of it that was
     /// cut off, or a create whose answer was lost.
     fn is_ours(&self, source: &SourceObject, existing: &Value) -> bool {
-        if self.0.scope.taken_by(source.row).is_some() {
+        if self.0.scope.taken_by(source.row).is_some() || TerminatingObject::of(existing).is_some() {
             return false;
         }
         let began = self.0.scope.restore.metadata.creation_timestamp.map(Time::timestamp);
@@ -164,6 +165,7 @@ impl ClusterWriter<'_> {
     async fn after_create(&self, target: &WriteTarget<'_>, in_cluster: &Value) {
         let WriteTarget { object: ToWrite { source, key, from_backup, desired, status, .. }, resource, managers } =
             target;
+        let messages = &self.0.state.messages;
         let (namespace, name) = (key.namespace.as_deref(), target.object.name());
         if let Some(status) = status
             && self.wants_status(&source.key, desired)
@@ -182,14 +184,9 @@ impl ClusterWriter<'_> {
             match written {
                 Ok(_) => {}
                 Err(e) if e.is_not_found() => {
-                    self.0
-                        .state
-                        .messages
-                        .warning(key, &format!("error restoring managedFields of {key}: {}", e.failure));
+                    messages.warning(key, &format!("error restoring managedFields of {key}: {}", e.failure));
                 }
-                Err(e) => {
-                    self.0.state.messages.error(key, &format!("error restoring managedFields of {key}: {}", e.failure))
-                }
+                Err(e) => messages.error(key, &format!("error restoring managedFields of {key}: {}", e.failure)),
             }
         }
         if key.resource.is_definitions() {
@@ -220,7 +217,7 @@ impl ClusterWriter<'_> {
         let WriteTarget { object: ToWrite { source, key, desired, .. }, resource, .. } = target;
         match self.0.writes.get(resource, key.namespace.as_deref(), target.object.name()).await {
             Ok(Some(body)) => {
-                let existing = staying(&body)?;
+                let existing: Value = serde_json::from_slice(&body).unwrap_or_default();
                 // A controller may have made it meanwhile, with our labels copied from its parent: then it differs.
                 let same = || crate::object::update::patch(desired, &existing).is_none();
                 if error.is_already_exists() && self.is_ours(source, &existing) && (self.0.state.is_resumed || same()) {
@@ -242,48 +239,49 @@ impl ClusterWriter<'_> {
         }
     }
 
+    /// Carries out the decision about an object whose name one of the cluster has.
     async fn existing(&self, target: &WriteTarget<'_>, existing: &Value) -> Result<ItemResult, Refused> {
         let WriteTarget { object: ToWrite { key, from_backup, desired, .. }, resource, .. } = target;
-        if is_same_state(existing, from_backup) {
-            match self.0.builder.is_to_change(&self.0.scope, key, from_backup, desired).await {
-                Ok(true) => {}
-                Ok(false) => return Ok(self.unchanged(target, existing).await),
-                Err(e) => return Err(Refused::Unprepared(e)),
+        let scope = &self.0.scope;
+        let item = ItemToDecide { key, resource, from_backup, desired };
+        let is_same = self.0.builder.is_same(scope, item, existing).await.map_err(Refused::Unprepared)?;
+        let patch = match decide(item, existing, is_same, ExistingRules::of(scope)) {
+            ItemDecision::Wait(terminating) => return Err(Refused::Leaving(terminating)),
+            ItemDecision::Unchanged => return Ok(self.unchanged(target, existing).await),
+            ItemDecision::Merge(patch) | ItemDecision::Update(patch) => patch,
+            ItemDecision::Recreate => return self.recreate(target, existing).await,
+            ItemDecision::Keep(reason) => return Ok(self.keep(target, &reason)),
+        };
+        self.held(target.object, PlannedWrite::Update(existing))?;
+        self.update(target, existing, patch).await
+    }
+
+    /// Tells of an object that stays as it is, although it differs from the backup.
+    fn keep(&self, target: &WriteTarget<'_>, reason: &KeepReason) -> ItemResult {
+        let WriteTarget { object: ToWrite { key, .. }, resource, .. } = target;
+        let messages = &self.0.state.messages;
+        match reason {
+            KeepReason::OfCluster(why) => {
+                messages.left_out(key, why);
+                return ItemResult::Skipped;
             }
-        }
-        let policy = self.0.scope.existing.of(&key.resource, from_backup);
-        let updates = self.0.scope.updates_definitions();
-        let patch = match Treatment::of(policy, &key.resource, desired, existing, updates) {
-            Treatment::Unchanged => return Ok(self.unchanged(target, existing).await),
-            Treatment::Merge(patch) | Treatment::Update(patch) => patch,
-            Treatment::Recreate => return self.recreate(target, existing).await,
-            Treatment::OfCluster(why) => {
-                self.0.state.messages.left_out(key, why);
-                return Ok(ItemResult::Skipped);
+            KeepReason::Newer(what) => {
+                messages.warning(key, &format!("could not update {key} to match the backup: {}", told_newer(what)));
             }
-            Treatment::Newer(what) => {
-                self.0
-                    .state
-                    .messages
-                    .warning(key, &format!("could not update {key} to match the backup: {}", told_newer(&what)));
-                return Ok(ItemResult::Differs);
+            KeepReason::NotRecreated(why) => {
+                messages.warning(key, &format!("could not recreate {key}, which differs from the backup: {why}"));
             }
-            Treatment::Stay => {
+            KeepReason::Policy(policy) => {
                 // compat: two wordings, as Velero's; scripts look for them.
                 let subject = match policy {
                     ExistingResourcePolicy::None => format!("{} {:?}", resource.kind, target.object.name()),
                     _ => format!("{}:{}", resource.kind, target.object.name()),
                 };
                 let why = "the in-cluster version is different than the backed-up version";
-                self.0
-                    .state
-                    .messages
-                    .warning(key, &format!("could not restore, {subject} already exists. Warning: {why}"));
-                return Ok(ItemResult::Differs);
+                messages.warning(key, &format!("could not restore, {subject} already exists. Warning: {why}"));
             }
-        };
-        self.held(target.object, PlannedWrite::Update(existing))?;
-        self.update(target, existing, patch).await
+        }
+        ItemResult::Differs
     }
 
     /// Handles an object that is as in the backup already: it gets the labels of the restore where that is asked for.
@@ -352,13 +350,6 @@ impl ClusterWriter<'_> {
     /// Deletes an object that differs and makes it anew, where it may be.
     async fn recreate(&self, target: &WriteTarget<'_>, in_cluster: &Value) -> Result<ItemResult, Refused> {
         let WriteTarget { object: ToWrite { key, desired, .. }, resource, .. } = target;
-        if let Some(why) = refusal(&self.0.scope.existing, resource, in_cluster, desired) {
-            self.0
-                .state
-                .messages
-                .warning(key, &format!("could not recreate {key}, which differs from the backup: {why}"));
-            return Ok(ItemResult::Differs);
-        }
         self.held(target.object, PlannedWrite::Recreate(in_cluster))?;
         let restore = &self.0.scope.restore.metadata.name;
         let named = ObjectKey { name: target.object.name().to_owned(), ..ObjectKey::clone(key) };
@@ -401,14 +392,5 @@ impl ClusterWriter<'_> {
                 Ok(ItemResult::Failed)
             }
         }
-    }
-}
-
-/// An object of the cluster, unless it is being deleted.
-fn staying(body: &[u8]) -> Result<Value, Refused> {
-    let existing = serde_json::from_slice(body).unwrap_or_default();
-    match TerminatingObject::of(&existing) {
-        Some(terminating) => Err(Refused::Leaving(terminating)),
-        None => Ok(existing),
     }
 }

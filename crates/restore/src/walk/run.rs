@@ -166,7 +166,7 @@ async fn run_stages(
     let mut removed = Vec::new();
     if let Ok((reached, context)) = &reached {
         if let Some(plan) = context.plan.as_ref().filter(|_| restore.spec.prune && !context.stop.has_come()) {
-            removed = remove_extras(plan, (reached, &namespaces), &context.scope, env).await;
+            removed = remove_extras(plan, reached, &namespaces, &context.scope, env).await;
         }
         // Nothing gets an owner back that goes.
         if context.scope.restore.spec.restore_owner_references {
@@ -249,7 +249,8 @@ fn new_state(
 /// carried out completely: an object to be removed may be the replacement of one that could not be restored.
 async fn remove_extras(
     pinned: &ConfirmedPlan,
-    (reached, namespaces): (&LevelResult, &[(String, ItemResult)]),
+    reached: &LevelResult,
+    namespaces: &[(String, ItemResult)],
     scope: &RestoreScope,
     env: &Env,
 ) -> Vec<((String, String), ObjectKey, ItemResult)> {
