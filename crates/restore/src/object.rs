@@ -1,4 +1,4 @@
-//! One object: what it is to become, its namespace and additional items, and how it is written.
+//! The restore of one object: what it is to become, its namespace and additional items, and how it is written.
 
 pub(crate) mod additional;
 pub(crate) mod answer_cache;

@@ -186,8 +186,8 @@ impl ObjectBuilder {
             || is_mapped && (references::is_mapped(&target.resource) || self.volumes.native.has(target))
     }
 
-    /// Returns true if the object in the cluster is in the very state of the backup, and nothing in the restore changes it.
-    /// One that is being deleted is not.
+    /// Returns true if the object in the cluster is in the very state of the backup, is not being deleted, and nothing in the
+    /// restore changes it.
     ///
     /// # Errors
     /// Returns the reason why the object to be written cannot be made.

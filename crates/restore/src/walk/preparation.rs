@@ -44,7 +44,7 @@ const LONGEST_DISCOVERY: Duration = Duration::from_secs(60);
 
 /// A restore whose archive was read and checked, and whose objects are ordered.
 pub(crate) struct PreparedRestore {
-    /// What is restored, in a cluster that serves the types that are known.
+    /// The objects that are restored, in a cluster that serves the types that are known.
     pub(crate) scope: Arc<RestoreScope>,
     /// Makes the objects to be written.
     pub(crate) builder: Arc<ObjectBuilder>,
