@@ -8,22 +8,24 @@
 //! - `request`: the request and the documents that it names (`load`).
 //! - `walk`: the archive is read once (`read`, `versions`), ordered (`levels`), compared with the cluster (`existence`,
 //!   with `prefetch`), and restored level by level (`run`, `execute`). `preparation` holds the facts that are known before
-//!   anything is written, `scope` the mapping of objects that all parts read, `level_context` what lasts over all levels,
-//!   `running` the attempts in flight and `deferred` the objects that are tried again.
+//!   anything is written, `scope` what is restored and under which keys, `running` the attempts in flight and `deferred` the
+//!   objects that are tried again. All parts work with one `context`: the scope, the state, and the cluster.
 //! - `object`: `item` leads one object through `desired` (with `apply`, `answer_cache` and `references`),
-//!   `required_namespaces`, `additional` and `write` (with `create`, `existing`, `update`, `best_effort`, `recreate`), and
-//!   decides about the outcome: an `item_result`, or the reason why the object was not written (`refused`).
-//! - `volumes`: `treatment` and `report` decide about volumes and claims, `retained` asks the cluster about the volumes
-//!   that come back on their old storage, `native` makes volumes from native snapshots, `patches` waits for the volumes of
-//!   new claims, `snapshot_groups` and `group_stubs` make and remove stubs for snapshots of groups, `hold_back` keeps back
-//!   StatefulSets without their storage.
+//!   `required_namespaces`, `additional`, `item_volumes` and `write` (with `create`, `update`, `best_effort`, `recreate`), and
+//!   decides about the outcome: an `item_result`, or the reason why the object was not written (`refused`, `item_failure`).
+//!   `decision` says what to do with an object that exists; a preview shows the same decision.
+//! - `volumes`: what becomes of each volume and claim is decided in the room `volume`, and told by `report`; `retained` asks
+//!   the cluster about the volumes that come back on their old storage, `native` makes volumes from native snapshots,
+//!   `binding` takes volumes and claims apart, `patches` waits for the volumes of new claims, `snapshot_groups` and
+//!   `group_stubs` make and remove stubs for snapshots of groups, `hold_back` keeps back StatefulSets without their storage.
 //! - `hooks`: commands in restored pods, run beside the levels that follow.
 //! - `plan`: a `preview` computes the changes (`planned`), a plan is its lines (`line`, `word`, `file`), and `guard` and
 //!   `confirmed` hold a restore to a plan. `cluster_only` and `owned_claims` are objects that the backup lacks,
 //!   `required_objects` and `companions` objects that come because others need them.
 //! - `end`: `owners` restores owner references when all levels have ended, `look_after` checks operations that go on,
 //!   `record` stores the results.
-//! - `state`: what these parts share: the `checkpoint`, messages and claims per object, waits, early ends (`stop`).
+//! - `state`: what happens meanwhile, in one `restore_state`: messages and claims per object, waits, notes; and the
+//!   `checkpoint` and early ends (`stop`).
 //! - `actions`: the built-in restore item actions.
 //!
 //! The engine never writes custom resources. Start reading at [`run`].

@@ -12,6 +12,7 @@ pub(crate) mod namespace_uids;
 pub(crate) mod operations;
 pub(crate) mod reader;
 pub(crate) mod renamed;
+pub(crate) mod restore_state;
 pub(crate) mod retry;
 pub(crate) mod stop;
 pub(crate) mod terminating;

@@ -1,9 +1,9 @@
 //! The walk over the archive: reading it, levels and their order, existence checks, attempts in flight.
 
+pub(crate) mod context;
 pub(crate) mod deferred;
 pub(crate) mod execute;
 pub(crate) mod existence;
-pub(crate) mod level_context;
 pub(crate) mod levels;
 pub(crate) mod made_anew;
 pub(crate) mod prefetch;

@@ -6,7 +6,8 @@
 //! are to be snapshotted together, [`Verdicts::settle_groups`] then decides if they can be. The outcome is a
 //! [`Report`], and [`records`] makes the volume information of a backup from verdicts and reports, never from guesses.
 //!
-//! A restore has its own decision, [`plan_retained`]: how a volume comes back whose data lies on its own storage.
+//! A restore has its own decision ([`plan_volume`], [`plan_claim`]): the method by which a volume comes back, and the source of
+//! the data of its claim. How a volume comes back whose data lies on its own storage follows in [`plan_retained`].
 //!
 //! Start reading at [`decide()`].
 
@@ -30,7 +31,8 @@ pub use method::{csi, native};
 pub use priority::Priority;
 pub use record::{Report, Reports, SavedObjects, is_to_be_protected, records, unprotected, unprotected_warning};
 pub use restore_plan::{
-    BackupOrigin, ClaimOfVolume, RetainedFacts, RetainedPlan, RetainedVolume, VolumeHere, VolumePermissions,
-    VolumeRefusal, plan_retained,
+    BackupOrigin, ClaimData, ClaimOfVolume, Loss, RecordedMethod, RecordedVolumes, RestoreMethod, RetainedFacts,
+    RetainedPlan, RetainedVolume, SavedClaim, SavedVolume, UnsupportedMethod, VolumeFiles, VolumeHere, VolumeOfClaim,
+    VolumePermissions, VolumeRefusal, plan_claim, plan_retained, plan_volume,
 };
 pub use verdict::{Blocker, Flags, Group, GroupTrouble, Method, MethodReason, Verdict};

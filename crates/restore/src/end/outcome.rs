@@ -4,8 +4,7 @@ use crate::request::settings::ValidationErrors;
 use crate::state::item_result::{HandledItem, ItemResult};
 use crate::state::operations::Operations;
 use crate::state::stop::BrokenOff;
-use crate::volumes::native::NativeVolumeRestore;
-use crate::volumes::report::VolumeTreatments;
+use crate::volumes::restored::RestoredVolumes;
 use crate::walk::read::Kinds;
 use lifeboat_api::Restore;
 use lifeboat_cluster::ClusterError;
@@ -145,11 +144,9 @@ pub(crate) struct ObjectsOutcome {
     pub(crate) removed: Vec<((String, String), ObjectKey, ItemResult)>,
     pub(crate) archive: Archive,
     pub(crate) kinds: Kinds,
-    pub(crate) volumes: Arc<VolumeTreatments>,
+    pub(crate) volumes: Arc<RestoredVolumes>,
     /// Set when a stub stands for a group of snapshots until these are ready.
     pub(crate) has_stubs: bool,
-    /// Volumes that were made from native snapshots.
-    pub(crate) native_volumes: Arc<NativeVolumeRestore>,
     /// Operations that actions have begun.
     pub(crate) operations: Arc<Operations>,
     /// Commands that were due in pods.

@@ -4,12 +4,10 @@
 //! Nothing is noted of it: done again, it changes nothing in an object that has its owners.
 
 use crate::object::owner_references::{Merged, OwnerReference, merge, name};
-use crate::state::env::Env;
 use crate::state::item_result::{HandledItem, ItemResult};
 use crate::state::retry::can_pass;
-use crate::state::stop::Stop;
 use crate::state::terminating::TerminatingObject;
-use crate::walk::scope::RestoreScope;
+use crate::walk::context::RestoreContext;
 use backon::{BackoffBuilder, ExponentialBuilder};
 use bytes::Bytes;
 use futures::{Stream, StreamExt, stream};
@@ -18,7 +16,6 @@ use lifeboat_object::{ApiResource, ObjectKey, ResultScope};
 use lifeboat_store::{ArchiveItem, Contents};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::task::JoinSet;
@@ -32,11 +29,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// Gives objects their owners back.
-pub(crate) struct Owners {
-    mapping: Arc<RestoreScope>,
-    /// Set when nothing more is to be begun.
-    stop: Arc<Stop>,
-    env: Env,
+pub(crate) struct Owners<'a> {
+    context: &'a RestoreContext,
     /// Rows of objects that are there already, and that an earlier run may have changed before it was cut off.
     perhaps_changed: BTreeSet<usize>,
     /// Set when an object was tried again in vain: the others do not wait as long for the same answer.
@@ -55,11 +49,11 @@ enum OwnerOutcome {
     NotOurs,
 }
 
-impl Owners {
+impl<'a> Owners<'a> {
     /// For a restore that begins, or that goes on where an earlier run was cut off.
-    pub(crate) fn new(mapping: Arc<RestoreScope>, stop: Arc<Stop>, env: Env) -> Self {
+    pub(crate) fn new(context: &'a RestoreContext) -> Self {
         let (in_vain, ended) = (AtomicBool::default(), AtomicUsize::default());
-        Self { mapping, stop, env, perhaps_changed: BTreeSet::new(), in_vain, ended }
+        Self { context, perhaps_changed: BTreeSet::new(), in_vain, ended }
     }
 
     /// Gives the objects among `with_owners`, which are rows of the archive in ascending order, their owners back, as far as the
@@ -80,23 +74,23 @@ impl Owners {
             return;
         }
         let count = rows.len();
-        self.env.operation.journal.info("Restoring owner references", &[("objects", &count.to_string())]);
+        self.context.env.operation.journal.info("Restoring owner references", &[("objects", &count.to_string())]);
         let mut reading = JoinSet::new();
-        let contents = self.mapping.archive.read(rows, &mut reading);
-        let most = self.env.cluster.pace().most();
+        let contents = self.context.scope.archive.read(rows, &mut reading);
+        let most = self.context.env.cluster.pace().most();
         let all = self.items(contents).for_each_concurrent(most, |item| self.adopt(item));
         // What is cut off in the middle does no harm: a run again finds out what there is.
         tokio::select! {
             biased;
-            () = self.stop.wait() => {}
+            () = self.context.stop.wait() => {}
             () = all => {}
         }
         let left = count.saturating_sub(self.ended.load(Ordering::Relaxed));
         if left > 0 {
             let whose = if left == 1 { "1 object has".to_owned() } else { format!("{left} objects have") };
-            let why = self.stop.why_nothing_is_begun();
+            let why = self.context.stop.why_nothing_is_begun();
             let text = format!("{whose} perhaps not been given the owners of the backup: {why}");
-            self.env.operation.journal.warn(&ResultScope::Velero, text);
+            self.context.env.operation.journal.warn(&ResultScope::Velero, text);
         }
     }
 
@@ -106,7 +100,7 @@ impl Owners {
             match contents.next().await {
                 Ok(item) => item.map(|item| (item, contents)),
                 Err(e) => {
-                    self.stop.break_off(e);
+                    self.context.stop.break_off(e);
                     None
                 }
             }
@@ -115,10 +109,10 @@ impl Owners {
 
     /// Restores the owner references of one object, and reports those that are missing.
     async fn adopt(&self, item: ArchiveItem) {
-        if let Some(row) = self.mapping.archive.row(item.row) {
-            let key = self.mapping.target_of(&row.key());
+        if let Some(row) = self.context.scope.archive.row(item.row) {
+            let key = self.context.scope.target_of(&row.key());
             let place = ResultScope::of(key.namespace.as_deref());
-            let journal = &self.env.operation.journal;
+            let journal = &self.context.env.operation.journal;
             let warn = |why: &str| {
                 journal.warn(&place, format!("{key} was not given all owners that it had in the backup: {why}"));
             };
@@ -140,7 +134,7 @@ impl Owners {
         if references.is_empty() {
             return Ok(OwnerOutcome::Except(Vec::new()));
         }
-        let resource = self.mapping.served(key, &from_backup)?;
+        let resource = self.context.scope.served(key, &from_backup)?;
         let object = Dependent {
             key,
             resource: &resource,
@@ -172,7 +166,7 @@ impl Owners {
     async fn attempt(&self, object: &Dependent<'_>) -> Result<OwnerOutcome, ClusterError> {
         let Dependent { key, resource, references, is_ours } = *object;
         let namespace = key.namespace.as_deref();
-        let Some(body) = self.env.cluster.get(resource, namespace, &key.name).await? else {
+        let Some(body) = self.context.env.cluster.get(resource, namespace, &key.name).await? else {
             return Ok(OwnerOutcome::Gone);
         };
         let in_cluster: Value = serde_json::from_slice(&body).unwrap_or_default();
@@ -180,7 +174,7 @@ impl Owners {
             return Ok(OwnerOutcome::Gone);
         }
         let metadata = &in_cluster["metadata"];
-        if !is_ours && !self.mapping.has_labels(&in_cluster) {
+        if !is_ours && !self.context.scope.has_labels(&in_cluster) {
             return Ok(OwnerOutcome::NotOurs);
         }
         let (mut found, mut missing) = (Vec::new(), Vec::new());
@@ -200,7 +194,7 @@ impl Owners {
             let (uid, revision) = (&metadata["uid"], &metadata["resourceVersion"]);
             let patch = json!({"metadata": {"uid": uid, "resourceVersion": revision, "ownerReferences": references}});
             let patch = MergePatch::of(Bytes::from(patch.to_string()));
-            self.env.cluster.patch(resource, namespace, &key.name, patch).await?;
+            self.context.env.cluster.patch(resource, namespace, &key.name, patch).await?;
         }
         Ok(OwnerOutcome::Except(missing))
     }
@@ -209,7 +203,7 @@ impl Owners {
     /// the namespace of the object that it owns, or in none.
     async fn owner(&self, key: &ObjectKey, reference: &OwnerReference) -> Result<Result<Value, String>, ClusterError> {
         let (kind, name) = (reference.kind(), reference.name());
-        let Some(resource) = reference.served(&self.mapping.catalog) else {
+        let Some(resource) = reference.served(&self.context.scope.catalog) else {
             return Ok(Err(format!("the cluster does not serve the type of {kind} {name}")));
         };
         let namespace = key.namespace.as_deref().filter(|_| resource.namespaced);
@@ -217,8 +211,8 @@ impl Owners {
             return Ok(Err(format!("{kind} {name} lies in a namespace, and it in none")));
         }
         let is_namespace = resource.group_resource().is_namespaces();
-        let name = if is_namespace { self.mapping.namespace(name) } else { name };
-        let Some(body) = self.env.cluster.get(resource, namespace, name).await? else {
+        let name = if is_namespace { self.context.scope.namespace(name) } else { name };
+        let Some(body) = self.context.env.cluster.get(resource, namespace, name).await? else {
             return Ok(Err(format!("{kind} {name} is not in the cluster")));
         };
         let owner: Value = serde_json::from_slice(&body).unwrap_or_default();

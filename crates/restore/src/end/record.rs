@@ -44,11 +44,11 @@ pub(crate) async fn record(
     }
     let done = volumes_and_claims(&walked);
     let from_native = |volume: &str| match done.get(&known::volume(volume)) {
-        Some(ItemResult::Created | ItemResult::Recreated) => FromNative::Made(walked.native_volumes.name_of(volume)),
+        Some(ItemResult::Created | ItemResult::Recreated) => FromNative::Made(walked.volumes.native.name_of(volume)),
         Some(ItemResult::Updated | ItemResult::Skipped | ItemResult::Differs) => FromNative::WasThere,
         Some(ItemResult::Failed | ItemResult::Removed) | None => FromNative::Failed,
     };
-    let volumes = walked.volumes.tell(&restore, |key| done.get(key).copied(), from_native);
+    let volumes = walked.volumes.retained.treatments.tell(&restore, |key| done.get(key).copied(), from_native);
     if let Some(warning) = volumes.warning {
         env.operation.journal.warn(&ResultScope::Velero, warning);
     }

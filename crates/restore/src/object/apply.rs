@@ -85,21 +85,23 @@ impl Actions {
         restore: Arc<Restore>,
         stop: Arc<Stop>,
     ) -> Result<Self, String> {
-        let mut all = Vec::new();
-        for action in actions {
-            let scope = action.applies_to();
-            let text = ScopeText {
-                included_resources: &scope.included_resources,
-                excluded_resources: &scope.excluded_resources,
-                included_namespaces: &scope.included_namespaces,
-                excluded_namespaces: &scope.excluded_namespaces,
-                label_selector: &scope.label_selector,
-            };
-            let resolved = ObjectScope::resolve(text, catalog);
-            let scope = resolved.map_err(|e| format!("invalid label selector of the action {}: {e}", action.name()))?;
-            all.push(Resolved { scope, action });
-        }
+        let all = actions.into_iter().map(|action| Resolved::of(action, catalog)).collect::<Result<_, _>>()?;
         Ok(Self { all, restore, stop })
+    }
+
+    /// The same actions, in a cluster that serves these types.
+    ///
+    /// # Errors
+    /// As of [`Self::resolve`].
+    pub(crate) fn serving(&self, catalog: &Catalog) -> Result<Self, String> {
+        let actions = self.all.iter().map(|one| Arc::clone(&one.action)).collect();
+        Self::resolve(actions, catalog, Arc::clone(&self.restore), Arc::clone(&self.stop))
+    }
+
+    /// The names of the actions, in the order in which they are asked.
+    #[cfg(test)]
+    pub(crate) fn names(&self) -> Vec<&str> {
+        self.all.iter().map(|one| one.action.name()).collect()
     }
 
     /// Returns true if an action may change more of the object of this key in the cluster than its ties to the cluster
@@ -171,6 +173,22 @@ impl Actions {
             ActionErrorKind::Passing | ActionErrorKind::Gone if self.stop.has_come() => PrepareError::Stopped,
             _ => PrepareError::Failed(format!("error preparing {target}: {}", failed(action, error))),
         }
+    }
+}
+
+impl Resolved {
+    fn of(action: Arc<dyn RestoreItemAction>, catalog: &Catalog) -> Result<Self, String> {
+        let scope = action.applies_to();
+        let text = ScopeText {
+            included_resources: &scope.included_resources,
+            excluded_resources: &scope.excluded_resources,
+            included_namespaces: &scope.included_namespaces,
+            excluded_namespaces: &scope.excluded_namespaces,
+            label_selector: &scope.label_selector,
+        };
+        let resolved = ObjectScope::resolve(text, catalog);
+        let scope = resolved.map_err(|e| format!("invalid label selector of the action {}: {e}", action.name()))?;
+        Ok(Self { action, scope })
     }
 }
 

@@ -2,21 +2,22 @@
 //! that a preview shows exactly what the restore does.
 
 use crate::object::apply::{ActionSelection, Actions, Applied, Need, PrepareError};
+use crate::object::decision::ItemToDecide;
+use crate::object::existing::is_same_state;
 use crate::object::identity_fields::strip;
 use crate::object::job_pods::{JobPods, left_to};
 use crate::object::references;
 use crate::request::modifier::{Modified, ModifierTarget, Modifiers, NotKnown, Schemas};
-use crate::volumes::native::NativeVolumeRestore;
-use crate::volumes::retained::RetainedVolumes;
-use crate::volumes::treatment::{reset_claim, reset_volume};
+use crate::state::terminating::TerminatingObject;
+use crate::volumes::binding::{reset_claim, reset_volume};
+use crate::volumes::restored::RestoredVolumes;
 use crate::walk::existence::Existence;
 use crate::walk::scope::RestoreScope;
 use lifeboat_api::{label_value, well_known};
-use lifeboat_hook::HookPod;
-use lifeboat_object::{GroupResource, ObjectKey};
+use lifeboat_hook::{HookPod, RestoreHooks};
+use lifeboat_object::{Catalog, GroupResource, ObjectKey};
 use lifeboat_patch::restored::written_by_cluster;
 use serde_json::{Map, Value};
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The init container that waits for the volumes of a pod (restore.md 6.1).
@@ -61,28 +62,38 @@ impl Desired {
 
 /// Makes the objects to be written from those of the backup.
 pub(crate) struct ObjectBuilder {
-    pub(crate) mapping: Arc<RestoreScope>,
     pub(crate) actions: Actions,
-    /// Volumes that are provisioned anew.
-    pub(crate) provisioned: Arc<BTreeSet<String>>,
     /// Pods that their Jobs make anew.
     pub(crate) job_pods: Arc<JobPods>,
-    /// Volumes that are made from native snapshots.
-    pub(crate) native_volumes: Arc<NativeVolumeRestore>,
-    /// Volumes that come back as they are, and data that does not come.
-    pub(crate) retained: Arc<RetainedVolumes>,
+    pub(crate) volumes: Arc<RestoredVolumes>,
     pub(crate) modifiers: Arc<Modifiers>,
     /// Merge rules of types, for the strategic patches of the modifiers.
     pub(crate) schemas: Arc<Schemas>,
 }
 
 impl ObjectBuilder {
+    /// The same builder in a cluster that serves these types.
+    ///
+    /// # Errors
+    /// Which action has no scope there, for people.
+    pub(crate) fn serving(&self, catalog: &Catalog) -> Result<Self, String> {
+        let Self { actions, job_pods, volumes, modifiers, schemas } = self;
+        Ok(Self {
+            actions: actions.serving(catalog)?,
+            job_pods: Arc::clone(job_pods),
+            volumes: Arc::clone(volumes),
+            modifiers: Arc::clone(modifiers),
+            schemas: Arc::clone(schemas),
+        })
+    }
+
     /// Makes the object that would be created under this key.
     ///
     /// # Errors
     /// Returns the reason why it cannot be made.
     pub(crate) async fn desired(
         &self,
+        scope: &RestoreScope,
         key: &ObjectKey,
         from_backup: &Value,
         ask: ActionSelection<'_>,
@@ -96,7 +107,7 @@ impl ObjectBuilder {
         if is_data_upload(&key.resource) {
             return Ok(Desired::skip("it stands for data in a repository, and this version moves no data"));
         }
-        if key.resource == GroupResource::new("", "persistentvolumes") && self.provisioned.contains(&key.name) {
+        if key.resource == GroupResource::new("", "persistentvolumes") && self.volumes.provisioned.contains(&key.name) {
             return Ok(Desired::skip("it is not made on its old storage: its claim is provisioned anew"));
         }
         // What ties an object to its cluster is compared without the mapping and the modifiers: they are one of the reasons why it is
@@ -109,7 +120,7 @@ impl ObjectBuilder {
         }
         let mut item = from_backup.clone();
         let mut status = strip(&mut item);
-        if self.mapping.has_status_as_data(key, from_backup) {
+        if scope.has_status_as_data(key, from_backup) {
             // Nobody else writes it.
             if let (Some(status), Some(map)) = (status.take(), item.as_object_mut()) {
                 map.insert("status".to_owned(), status);
@@ -120,17 +131,17 @@ impl ObjectBuilder {
         if let Some(action) = left_out_by {
             return Ok(Desired::Skip { reason: format!("the action {action} leaves it out"), needs, job: None });
         }
-        if let Some(job) = self.job_of(key, from_backup, &item) {
-            let job = Some(self.mapping.target_of(job));
+        if let Some(job) = self.job_of(&scope.hooks, key, from_backup, &item) {
+            let job = Some(scope.target_of(job));
             return Ok(Desired::Skip { reason: job.as_ref().map(left_to).unwrap_or_default(), needs, job });
         }
         if !is_detached_only {
-            references::follow(&key.resource, &mut item, &self.mapping.restore.spec.namespace_mapping);
+            references::follow(&key.resource, &mut item, &scope.restore.spec.namespace_mapping);
         }
         match (key.resource.group.as_str(), key.resource.resource.as_str()) {
-            ("", "persistentvolumes") => reset_volume(&mut item, &self.mapping.restore.spec.namespace_mapping),
-            ("", "persistentvolumeclaims") => reset_claim(&mut item, &self.provisioned),
-            ("", "pods") => self.add_init_containers(key, &mut item),
+            ("", "persistentvolumes") => reset_volume(&mut item, &scope.restore.spec.namespace_mapping),
+            ("", "persistentvolumeclaims") => reset_claim(&mut item, &self.volumes.provisioned),
+            ("", "pods") => add_init_containers(&scope.hooks, key, &mut item),
             _ => {}
         }
         let modified = match is_detached_only {
@@ -141,7 +152,7 @@ impl ObjectBuilder {
                 unmodified(key, NotKnown { can_pass, ..e })
             })?,
         };
-        self.finish(key, &mut item);
+        finish(scope, key, &mut item);
         Ok(Desired::Object(Box::new(DesiredObject { item, status, needs, unasked, is_asked_once, modified })))
     }
 
@@ -155,7 +166,7 @@ impl ObjectBuilder {
     }
 
     /// The Job that makes a pod anew; `None` where hooks are for this very pod, and for all others.
-    fn job_of(&self, key: &ObjectKey, from_backup: &Value, item: &Value) -> Option<&ObjectKey> {
+    fn job_of(&self, hooks: &RestoreHooks, key: &ObjectKey, from_backup: &Value, item: &Value) -> Option<&ObjectKey> {
         if self.job_pods.is_empty() || key.resource != GroupResource::new("", "pods") {
             return None;
         }
@@ -164,31 +175,33 @@ impl ObjectBuilder {
         let job = self.job_pods.get(&in_backup)?;
         let mut pod = HookPod::of(item);
         pod.namespace = key.namespace.clone().unwrap_or_default();
-        let hooks = &self.mapping.hooks;
         (hooks.init_containers(&pod).is_empty() && hooks.commands(&pod).0.is_empty()).then_some(job)
     }
 
     /// Returns true if objects under this key may be changed beyond losing their ties to the cluster of the backup.
-    fn may_change(&self, target: &ObjectKey) -> bool {
-        let is_mapped = !self.mapping.restore.spec.namespace_mapping.is_empty();
+    fn may_change(&self, scope: &RestoreScope, target: &ObjectKey) -> bool {
+        let is_mapped = !scope.restore.spec.namespace_mapping.is_empty();
         self.actions.may_change(target)
             || self.modifiers.may_change(&target.resource)
-            || is_mapped && (references::is_mapped(&target.resource) || self.native_volumes.has(target))
+            || is_mapped && (references::is_mapped(&target.resource) || self.volumes.native.has(target))
     }
 
-    /// Puts the init containers of hooks before those of the pod, behind the one that waits for volumes (restore.md 3.1).
-    fn add_init_containers(&self, key: &ObjectKey, item: &mut Value) {
-        let mut pod = HookPod::of(item);
-        pod.namespace = key.namespace.clone().unwrap_or_default();
-        let containers = self.mapping.hooks.init_containers(&pod);
-        if containers.is_empty() || !item["spec"].is_object() {
-            return;
+    /// Returns true if the object in the cluster is in the very state of the backup, is not being deleted, and nothing in the
+    /// restore changes it.
+    ///
+    /// # Errors
+    /// Returns the reason why the object to be written cannot be made.
+    pub(crate) async fn is_same(
+        &self,
+        scope: &RestoreScope,
+        item: ItemToDecide<'_>,
+        in_cluster: &Value,
+    ) -> Result<bool, PrepareError> {
+        let ItemToDecide { key, from_backup, desired, .. } = item;
+        if TerminatingObject::of(in_cluster).is_some() || !is_same_state(in_cluster, from_backup) {
+            return Ok(false);
         }
-        let own = item["spec"]["initContainers"].take();
-        let own = own.as_array().cloned().unwrap_or_default();
-        let waits = own.first().is_some_and(|first| first["name"] == RESTORE_WAIT);
-        let (before, behind) = own.split_at(usize::from(waits));
-        item["spec"]["initContainers"] = [before, &containers, behind].concat().into();
+        Ok(!self.is_to_change(scope, key, from_backup, desired).await?)
     }
 
     /// Returns true if the namespace mapping or an action changes more of an object than its ties to its cluster, so
@@ -197,16 +210,17 @@ impl ObjectBuilder {
     ///
     /// # Errors
     /// Returns the reason why it cannot be made.
-    pub(crate) async fn is_to_change(
+    async fn is_to_change(
         &self,
+        scope: &RestoreScope,
         key: &ObjectKey,
         from_backup: &Value,
         desired: &Value,
     ) -> Result<bool, PrepareError> {
-        if !self.may_change(key) {
+        if !self.may_change(scope, key) {
             return Ok(false);
         }
-        Ok(match self.desired(key, from_backup, ActionSelection::Detaching).await? {
+        Ok(match self.desired(scope, key, from_backup, ActionSelection::Detaching).await? {
             Desired::Skip { .. } => false,
             Desired::Object(as_it_is) => crate::object::update::patch(desired, &as_it_is.item).is_some(),
         })
@@ -214,24 +228,39 @@ impl ObjectBuilder {
 
     /// Returns true if an object in the cluster is in the state of the backup, and nothing in the restore may change
     /// it.
-    pub(crate) fn stays(&self, target: &ObjectKey, seen: Existence) -> bool {
-        seen == Existence::Unchanged && !self.may_change(target) && !self.mapping.relabels()
+    pub(crate) fn stays(&self, scope: &RestoreScope, target: &ObjectKey, seen: Existence) -> bool {
+        seen == Existence::Unchanged && !self.may_change(scope, target) && !scope.relabels()
     }
+}
 
-    /// Namespace and labels of the restored object (restore.md 2.8 steps 12 and 13).
-    fn finish(&self, key: &ObjectKey, item: &mut Value) {
-        let Some(metadata) = item.get_mut("metadata").and_then(Value::as_object_mut) else { return };
-        metadata.remove("managedFields");
-        if let Some(namespace) = &key.namespace {
-            metadata.insert("namespace".to_owned(), namespace.as_str().into());
-        }
-        let labels = metadata.entry("labels").or_insert_with(|| Value::Object(Map::new()));
-        if !labels.is_object() {
-            *labels = Value::Object(Map::new());
-        }
-        labels[well_known::LABEL_BACKUP_NAME] = label_value(&self.mapping.restore.spec.backup_name).into();
-        labels[well_known::LABEL_RESTORE_NAME] = label_value(&self.mapping.restore.metadata.name).into();
+/// Puts the init containers of hooks before those of the pod, behind the one that waits for volumes (restore.md 3.1).
+fn add_init_containers(hooks: &RestoreHooks, key: &ObjectKey, item: &mut Value) {
+    let mut pod = HookPod::of(item);
+    pod.namespace = key.namespace.clone().unwrap_or_default();
+    let containers = hooks.init_containers(&pod);
+    if containers.is_empty() || !item["spec"].is_object() {
+        return;
     }
+    let own = item["spec"]["initContainers"].take();
+    let own = own.as_array().cloned().unwrap_or_default();
+    let waits = own.first().is_some_and(|first| first["name"] == RESTORE_WAIT);
+    let (before, behind) = own.split_at(usize::from(waits));
+    item["spec"]["initContainers"] = [before, &containers, behind].concat().into();
+}
+
+/// Namespace and labels of the restored object (restore.md 2.8 steps 12 and 13).
+fn finish(scope: &RestoreScope, key: &ObjectKey, item: &mut Value) {
+    let Some(metadata) = item.get_mut("metadata").and_then(Value::as_object_mut) else { return };
+    metadata.remove("managedFields");
+    if let Some(namespace) = &key.namespace {
+        metadata.insert("namespace".to_owned(), namespace.as_str().into());
+    }
+    let labels = metadata.entry("labels").or_insert_with(|| Value::Object(Map::new()));
+    if !labels.is_object() {
+        *labels = Value::Object(Map::new());
+    }
+    labels[well_known::LABEL_BACKUP_NAME] = label_value(&scope.restore.spec.backup_name).into();
+    labels[well_known::LABEL_RESTORE_NAME] = label_value(&scope.restore.metadata.name).into();
 }
 
 /// Describes an object to the conditions of resource modifiers.

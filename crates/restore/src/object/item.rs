@@ -1,407 +1,345 @@
-//! Restores one object (restore.md 2.8).
+//! Restores one object (restore.md 2.8): makes it, restores the objects that it needs, and writes it. Attempts that wait for
+//! the objects that they need are a stack, so that no chain of needs is too long.
 
-use crate::object::additional::Additional;
-use crate::object::answer_cache::AnswerCache;
-use crate::object::apply::{ActionSelection, PrepareError};
-use crate::object::desired::{Desired, DesiredObject, ObjectBuilder};
-use crate::object::job_pods::LeftToJobs;
-use crate::object::refused::{self, Missing, Refused};
-use crate::object::required_namespaces::RequiredNamespaces;
+use crate::object::additional::{AdditionalItem, NeedProgress, next_item};
+use crate::object::apply::{ActionSelection, Need};
+use crate::object::decision::ItemRoute;
+use crate::object::desired::{Desired, DesiredObject};
+use crate::object::item_failure::{refused, unreadable};
+use crate::object::item_volumes::{prepared_volume, retained_volume};
+use crate::object::refused::Refused;
+use crate::object::required_namespaces;
 use crate::object::update;
 use crate::object::write::{ClusterWriter, ToWrite};
 use crate::request::modifier::Modified;
 use crate::state::attempt::{Attempt, AttemptNumber, Obstacle, SourceObject};
-use crate::state::claimed_rows::ClaimedRows;
+use crate::state::claimed_rows::AdditionalAttempt;
 use crate::state::item_result::ItemResult;
-use crate::state::messages::Messages;
-use crate::state::operations::Operations;
-use crate::state::reader::BackupReader;
-use crate::state::retry::{can_be_read_later, can_pass};
-use crate::state::stop::Stop;
-use crate::state::terminating::{TerminatingObject, TerminationWaits};
-use crate::volumes::hold_back::LostClaims;
-use crate::volumes::native::{NativeVolumeRestore, NotPrepared, VolumeDestination};
-use crate::volumes::retained::{is_volume, unseen_volume};
-use crate::volumes::snapshot_groups::SnapshotGroups;
-use crate::walk::read::is_completed;
-use crate::walk::same_target::{SameTarget, taken};
-use crate::walk::scope::RestoreScope;
-use futures::FutureExt;
-use futures::future::BoxFuture;
-use lifeboat_archive::index::Row;
-use lifeboat_object::{ObjectKey, chain};
-use lifeboat_store::StoreError;
+use crate::state::retry::can_be_read_later;
+use crate::walk::context::RestoreContext;
+use crate::walk::same_target::taken;
+use lifeboat_object::ObjectKey;
 use lifeboat_volume::csi::CsiError;
-use lifeboat_volume::{RetainedPlan, VolumeRefusal};
 use serde_json::Value;
-use std::sync::Arc;
-use tokio::task::JoinError;
 
-/// Restores objects, several at the same time: leads each through the stages, and decides about its outcome from their
-/// results.
-pub(crate) struct Restorer {
-    pub(crate) mapping: Arc<RestoreScope>,
-    pub(crate) messages: Arc<Messages>,
-    pub(crate) begun: Arc<ClaimedRows>,
-    pub(crate) reader: Arc<BackupReader>,
-    pub(crate) builder: Arc<ObjectBuilder>,
-    pub(crate) namespaces: Arc<RequiredNamespaces>,
-    pub(crate) additional: Additional,
-    pub(crate) native_volumes: Arc<NativeVolumeRestore>,
-    pub(crate) writer: ClusterWriter,
-    pub(crate) remembered: AttemptMemory,
-    pub(crate) groups: Arc<SnapshotGroups>,
-    pub(crate) stop: Arc<Stop>,
-}
-
-/// State of objects that is kept from one attempt to the next, and for other objects that depend on them.
-#[derive(Clone)]
-pub(crate) struct AttemptMemory {
-    /// Operations that actions have begun.
-    pub(crate) operations: Arc<Operations>,
-    /// Answers of actions about objects that are tried again.
-    pub(crate) kept: Arc<AnswerCache>,
-    /// Claims that could not be restored.
-    pub(crate) lost_claims: Arc<LostClaims>,
-    /// The waits for objects that are being deleted.
-    pub(crate) terminating: Arc<TerminationWaits>,
-    /// Pods that were left to the Jobs that make them.
-    pub(crate) left_to_jobs: Arc<LeftToJobs>,
-}
-
-impl Restorer {
-    /// Restores one object in its own turn. What goes wrong is in the journal, unless it may pass and there is a later
-    /// turn.
-    pub(crate) async fn restore(&self, source: &SourceObject, turn: AttemptNumber) -> Attempt {
-        if !self.begun.begin(source.row) && !turn.again {
-            return Attempt::Elsewhere;
-        }
-        self.attempt(source, turn).await
+/// Restores one object in its own turn, after the objects that it needs. What goes wrong is in the journal, unless it may
+/// pass and there is a later turn.
+pub(crate) async fn restore(context: &RestoreContext, source: SourceObject, turn: AttemptNumber) -> Attempt {
+    if !context.state.claimed.begin(source.row) && !turn.again {
+        return Attempt::Elsewhere;
     }
-
-    /// Restores one object that the caller has begun.
-    async fn attempt(&self, source: &SourceObject, turn: AttemptNumber) -> Attempt {
-        let last = turn.last;
-        let key = &source.key;
-        let target = self.mapping.target_of(key);
-        let object: Value = match serde_json::from_slice(&source.body) {
-            Ok(object) => object,
-            Err(e) => {
-                self.messages.error(&target, &format!("error decoding {key}: {e}"));
-                return Attempt::FAILED;
-            }
-        };
-        if key.resource.is_namespaces() {
-            return self.namespaces.restore(key, object, last).await;
-        }
-        if is_completed(&key.resource, &object) {
-            return Attempt::Done { action: ItemResult::Skipped, listed: false, settled: true };
-        }
-        if let Some((_, other)) = self.mapping.taken_by(source.row) {
-            // The other one comes first.
-            if !turn.again {
-                return Attempt::Later(Obstacle::Passing);
-            }
-            if !SameTarget::are_merged(&key.resource) {
-                return match self.beside(source, &target, &object, &other).await {
-                    Ok(true) => Attempt::Done { action: ItemResult::Skipped, listed: true, settled: true },
-                    Ok(false) => Attempt::Done { action: ItemResult::Differs, listed: true, settled: false },
-                    Err(refused) => self.refused(source, &target, refused, last).await,
-                };
-            }
-        }
-        match self.write(source, &target, &object).await {
-            // It is there, and could not be changed.
-            Ok(ItemResult::Failed) => Attempt::FAILED,
-            Ok(action) => {
-                let settled = !self.messages.is_open(&target) && self.remembered.operations.are_noted(&target);
-                Attempt::Done { action, listed: true, settled }
-            }
-            Err(refused) => self.refused(source, &target, refused, last).await,
-        }
-    }
-
-    /// Tells of an object whose place another one of the backup has, unless both are the same. Gives whether a run again has nothing
-    /// to say about it.
-    async fn beside(
-        &self,
-        source: &SourceObject,
-        target: &ObjectKey,
-        from_backup: &Value,
-        other: &ObjectKey,
-    ) -> Result<bool, Refused> {
-        let desired = match self
-            .builder
-            .desired(target, from_backup, ActionSelection::Pure)
-            .await
-            .map_err(Refused::Unprepared)?
-        {
-            Desired::Object(object) => object.item,
-            Desired::Skip { reason, .. } => {
-                self.messages.left_out(target, &reason);
-                return Ok(true);
-            }
-        };
-        let in_cluster = self.writer.read(target, &desired).await?;
-        let is_same = in_cluster.is_some_and(|there| update::patch(&desired, &there).is_none());
-        if !is_same {
-            let why = taken(other);
-            self.messages.warning(target, &format!("could not restore {} as {target}: {why}", source.key));
-        }
-        Ok(is_same)
-    }
-
-    /// Handles an object that was not written: defers it, reports it, or stops the restore.
-    async fn refused(&self, source: &SourceObject, target: &ObjectKey, refused: Refused, last: bool) -> Attempt {
-        match refused {
-            Refused::Reported => {}
-            Refused::Unprepared(PrepareError::ForNow(_)) if !last => return Attempt::Later(Obstacle::Passing),
-            Refused::Unprepared(PrepareError::Failed(why) | PrepareError::ForNow(why)) => {
-                self.messages.error(target, &why);
-            }
-            Refused::Unprepared(PrepareError::Fatal(why)) => {
-                self.stop.break_off(*why);
-                return Attempt::Later(Obstacle::Passing);
-            }
-            Refused::Stopped | Refused::Unprepared(PrepareError::Stopped) => return Attempt::Later(Obstacle::Passing),
-            Refused::Crowded => return Attempt::Later(Obstacle::Crowded),
-            Refused::Leaving(terminating) => {
-                match terminating.warning_after(target, self.remembered.terminating.of(source.row)) {
-                    None => return Attempt::Later(Obstacle::Leaving),
-                    Some(warning) => self.messages.warning(target, &warning),
-                }
-            }
-            Refused::Namespace(Missing::ForNow) if !last => return Attempt::Later(Obstacle::NamespaceMissing),
-            Refused::Namespace(_) => {
-                let Some(row) = self.mapping.archive.row(source.row) else { return Attempt::FAILED };
-                return self.without_namespace(row).await;
-            }
-            Refused::Unequal { told, .. } if !last => {
-                tracing::debug!(key = %source.key, told, "not brought in line for now");
-                return Attempt::Later(Obstacle::Passing);
-            }
-            Refused::Unequal { told, is_error } => {
-                self.messages.unequal(target, &told, is_error);
-                // It is there: nothing that needs it is lost.
-                return Attempt::FAILED;
-            }
-            Refused::Because(refusal) if !last && can_pass(&refusal) => {
-                tracing::debug!(key = %source.key, %refusal, "refused for now");
-                return Attempt::Later(Obstacle::Passing);
-            }
-            Refused::Because(e) => {
-                self.messages.error(target, &format!("error restoring {target}: {}", refused::error_text(&e)));
-            }
-        }
-        self.remembered.lost_claims.add(target);
-        self.native_volumes.lose(&source.key);
-        Attempt::FAILED
-    }
-
-    async fn write(
-        &self,
-        source: &SourceObject,
-        target: &ObjectKey,
-        from_backup: &Value,
-    ) -> Result<ItemResult, Refused> {
-        if let Some(claim) = self.remembered.lost_claims.holding_back(target, from_backup) {
-            let why = "could not be restored and would be made anew, empty";
-            let next = "restore the claim, then run the restore again";
-            let message = format!("error restoring {target}: held back, because its claim {claim} {why}; {next}");
-            self.messages.error(target, &message);
-            return Err(Refused::Reported);
-        }
-        let lost = self.builder.retained.lost(target, from_backup, &self.mapping, &self.writer.env).await;
-        if let Some(why) = lost.map_err(|e| Refused::Because(Box::new(e)))? {
-            self.messages.error(target, &format!("error restoring {target}: {why}"));
-            return Err(Refused::Reported);
-        }
-        let mut desired = match self.remembered.kept.take(source.row) {
-            Some(desired) => desired,
-            None => {
-                match self.builder.desired(target, from_backup, ActionSelection::All(&self.remembered.operations)).await
-                {
-                    Ok(Desired::Object(object)) => *object,
-                    Ok(Desired::Skip { mut needs, reason, job }) => {
-                        self.messages.left_out(target, &reason);
-                        // One that is there runs on.
-                        if let Some(job) = job
-                            && self.writer.read(target, from_backup).await?.is_none()
-                        {
-                            self.remembered.left_to_jobs.add(target, job);
-                        }
-                        needs.iter_mut().for_each(|need| need.wait = None);
-                        let restore = |row, key| self.restore_row(row, key);
-                        self.additional.meet(&source.key, &mut needs, &restore).await?;
-                        return Ok(ItemResult::Skipped);
+    let mut open: Vec<ItemAttempt<'_>> = Vec::new();
+    let mut item = ItemAttempt { source, turn, additional: None, prepared: None };
+    loop {
+        let ended = match item.step(context).await {
+            Step::Restore(needed) => {
+                open.push(item);
+                match ItemAttempt::of_additional(context, needed).await {
+                    Ok(begun) => {
+                        item = begun;
+                        continue;
                     }
-                    Err(e) => return Err(Refused::Unprepared(e)),
+                    Err(ended) => ended,
                 }
             }
+            Step::Ended(attempt) => {
+                if let Some(additional) = item.additional.take() {
+                    additional.ended(attempt);
+                }
+                attempt
+            }
         };
-        let written = self.write_desired(source, target, from_backup, &mut desired).await;
-        if matches!(written, Ok(_) | Err(Refused::Reported)) {
-            self.tell_modified(target, &desired.modified);
-        }
-        if desired.is_asked_once && !matches!(written, Ok(_) | Err(Refused::Reported)) {
-            self.remembered.kept.keep(source.row, desired);
-        }
-        written
-    }
-
-    fn tell_modified(&self, target: &ObjectKey, modified: &Modified) {
-        for error in &modified.errors {
-            self.messages.error(target, &format!("error applying resource modifiers to {target}: {error}"));
-        }
-        for warning in &modified.warnings {
-            self.messages.warning(target, &format!("resource modifiers of {target}: {warning}"));
+        match open.pop() {
+            Some(parent) => item = parent.after(context, ended),
+            None => return ended,
         }
     }
+}
 
-    /// Writes an object after the objects that it needs.
-    async fn write_desired(
-        &self,
+/// An attempt at one object.
+struct ItemAttempt<'a> {
+    source: SourceObject,
+    turn: AttemptNumber,
+    /// Notes the end of an attempt at an additional item; `None` for an object in its own turn.
+    additional: Option<AdditionalAttempt<'a>>,
+    /// The object as it is to be written, once that is known.
+    prepared: Option<PreparedItem>,
+}
+
+/// An object that is restored when the objects that it needs are.
+struct PreparedItem {
+    /// Its key in the cluster.
+    target: ObjectKey,
+    from_backup: Value,
+    desired: DesiredItem,
+    needs: NeedProgress,
+    /// Set when its namespace is there.
+    has_namespace: bool,
+}
+
+/// The object to write, or the needs of one that is left out.
+enum DesiredItem {
+    LeftOut(Vec<Need>),
+    Object(Box<DesiredObject>),
+}
+
+/// Progress of an attempt.
+enum Step<'a> {
+    /// This object has to be restored before.
+    Restore(AdditionalItem<'a>),
+    /// It has ended.
+    Ended(Attempt),
+}
+
+impl<'a> ItemAttempt<'a> {
+    /// An attempt at an object that another one needs, and that the caller has begun.
+    ///
+    /// # Errors
+    /// The end of the attempt, when the object cannot be read.
+    async fn of_additional(context: &RestoreContext, needed: AdditionalItem<'a>) -> Result<Self, Attempt> {
+        let AdditionalItem { row, key, attempt: additional } = needed;
+        let ended = match context.reader.load_to_restore(row).await {
+            Ok(body) => {
+                let source = SourceObject { row, key, body, exists: false };
+                let (turn, additional) = (AttemptNumber::default(), Some(additional));
+                return Ok(Self { source, turn, additional, prepared: None });
+            }
+            Err(e) if can_be_read_later(&e) => Attempt::Later(Obstacle::Passing),
+            Err(e) => unreadable(context, row, &e),
+        };
+        additional.ended(ended);
+        Err(ended)
+    }
+
+    /// The attempt, after an object that it needs has been restored with this outcome.
+    fn after(mut self, context: &RestoreContext, needed: Attempt) -> Self {
+        if let Some(prepared) = &mut self.prepared {
+            prepared.needs.ended(context, &self.source.key, needed);
+        }
+        self
+    }
+
+    /// Goes on until another object has to be restored first, or to the end.
+    async fn step(&mut self, context: &'a RestoreContext) -> Step<'a> {
+        let Self { source, turn, prepared, .. } = self;
+        let item = match prepared {
+            Some(item) => item,
+            None => match begin(context, source, *turn).await {
+                Ok(item) => prepared.insert(item),
+                Err(ended) => return Step::Ended(ended),
+            },
+        };
+        let done = match item.next_need(context, source).await {
+            Ok(Some(needed)) => return Step::Restore(needed),
+            Ok(None) => item.write(context, source).await,
+            Err(refused) => Err(refused),
+        };
+        item.keep(context, source.row, &done);
+        Step::Ended(attempt(context, source, &item.target, turn.last, done).await)
+    }
+}
+
+/// The end of an attempt at an object in which this was done.
+async fn attempt(
+    context: &RestoreContext,
+    source: &SourceObject,
+    target: &ObjectKey,
+    last: bool,
+    done: Result<ItemResult, Refused>,
+) -> Attempt {
+    match done {
+        // It is there, and could not be changed.
+        Ok(ItemResult::Failed) => Attempt::FAILED,
+        Ok(action) => {
+            let state = &context.state;
+            let settled = !state.messages.is_open(target) && state.attempts.operations.are_noted(target);
+            Attempt::Done { action, listed: true, settled }
+        }
+        Err(why) => refused(context, source, target, why, last).await,
+    }
+}
+
+/// Prepares an object, unless nothing is to be done with it.
+///
+/// # Errors
+/// The end of the attempt.
+async fn begin(context: &RestoreContext, source: &SourceObject, turn: AttemptNumber) -> Result<PreparedItem, Attempt> {
+    let (key, scope, messages) = (&source.key, &context.scope, &context.state.messages);
+    let target = scope.target_of(key);
+    let object: Value = serde_json::from_slice(&source.body).map_err(|e| {
+        messages.error(&target, &format!("error decoding {key}: {e}"));
+        Attempt::FAILED
+    })?;
+    match ItemRoute::of(source.row, key, &object, scope) {
+        ItemRoute::Namespace => return Err(required_namespaces::restore(context, key, object, turn.last).await),
+        ItemRoute::Ended => return Err(Attempt::Done { action: ItemResult::Skipped, listed: false, settled: true }),
+        // The other one comes first.
+        ItemRoute::Second { .. } if !turn.again => return Err(Attempt::Later(Obstacle::Passing)),
+        ItemRoute::Second { other, is_merged: false } => {
+            return Err(match beside(context, source, &target, &object, &other.key).await {
+                Ok(true) => Attempt::Done { action: ItemResult::Skipped, listed: true, settled: true },
+                Ok(false) => Attempt::Done { action: ItemResult::Differs, listed: true, settled: false },
+                Err(why) => refused(context, source, &target, why, turn.last).await,
+            });
+        }
+        ItemRoute::Second { .. } | ItemRoute::Write => {}
+    }
+    match desired(context, source, &target, &object).await {
+        Ok(desired) => {
+            let needs = NeedProgress::default();
+            Ok(PreparedItem { target, from_backup: object, desired, needs, has_namespace: false })
+        }
+        Err(why) => Err(refused(context, source, &target, why, turn.last).await),
+    }
+}
+
+/// Tells of an object whose place another one of the backup has, unless both are the same. Gives whether a run again has nothing
+/// to say about it.
+async fn beside(
+    context: &RestoreContext,
+    source: &SourceObject,
+    target: &ObjectKey,
+    from_backup: &Value,
+    other: &ObjectKey,
+) -> Result<bool, Refused> {
+    let (scope, messages) = (&context.scope, &context.state.messages);
+    let desired = context.builder.desired(scope, target, from_backup, ActionSelection::Pure).await;
+    let desired = match desired.map_err(Refused::Unprepared)? {
+        Desired::Object(object) => object.item,
+        Desired::Skip { reason, .. } => {
+            messages.left_out(target, &reason);
+            return Ok(true);
+        }
+    };
+    let in_cluster = ClusterWriter(context).read(target, &desired).await?;
+    let is_same = in_cluster.is_some_and(|there| update::patch(&desired, &there).is_none());
+    if !is_same {
+        let why = taken(other);
+        messages.warning(target, &format!("could not restore {} as {target}: {why}", source.key));
+    }
+    Ok(is_same)
+}
+
+/// The object to write, unless it is held back.
+async fn desired(
+    context: &RestoreContext,
+    source: &SourceObject,
+    target: &ObjectKey,
+    from_backup: &Value,
+) -> Result<DesiredItem, Refused> {
+    let RestoreContext { env, scope, builder, state, .. } = context;
+    if let Some(claim) = state.notes.lost_claims.holding_back(target, from_backup) {
+        let why = "could not be restored and would be made anew, empty";
+        let next = "restore the claim, then run the restore again";
+        let message = format!("error restoring {target}: held back, because its claim {claim} {why}; {next}");
+        state.messages.error(target, &message);
+        return Err(Refused::Reported);
+    }
+    let lost = builder.volumes.retained.lost(target, from_backup, scope, env).await;
+    if let Some(why) = lost.map_err(|e| Refused::Because(Box::new(e)))? {
+        state.messages.error(target, &format!("error restoring {target}: {why}"));
+        return Err(Refused::Reported);
+    }
+    if let Some(object) = state.attempts.answers.take(source.row) {
+        return Ok(DesiredItem::Object(Box::new(object)));
+    }
+    let ask = ActionSelection::All(&state.attempts.operations);
+    match builder.desired(scope, target, from_backup, ask).await.map_err(Refused::Unprepared)? {
+        Desired::Object(object) => Ok(DesiredItem::Object(object)),
+        Desired::Skip { mut needs, reason, job } => {
+            state.messages.left_out(target, &reason);
+            // One that is there runs on.
+            if let Some(job) = job
+                && ClusterWriter(context).read(target, from_backup).await?.is_none()
+            {
+                state.notes.left_to_jobs.add(target, job);
+            }
+            needs.iter_mut().for_each(|need| need.wait = None);
+            Ok(DesiredItem::LeftOut(needs))
+        }
+    }
+}
+
+impl PreparedItem {
+    /// Takes the next object that has to be restored before this one. Its namespace is there then.
+    async fn next_need<'a>(
+        &mut self,
+        context: &'a RestoreContext,
         source: &SourceObject,
-        key: &ObjectKey,
-        from_backup: &Value,
-        desired: &mut DesiredObject,
-    ) -> Result<ItemResult, Refused> {
-        if let Some(namespace) = &source.key.namespace {
-            self.namespaces.ensure(namespace).await.map_err(Refused::Namespace)?;
-        }
-        let restore = |row, key| self.restore_row(row, key);
-        self.additional.meet(&source.key, &mut desired.needs, &restore).await?;
-        if let Some(action) = self.with_kept(key, &desired.item).await? {
+    ) -> Result<Option<AdditionalItem<'a>>, Refused> {
+        let needs = match &mut self.desired {
+            DesiredItem::LeftOut(needs) => needs,
+            DesiredItem::Object(object) => {
+                if let Some(namespace) = source.key.namespace.as_ref().filter(|_| !self.has_namespace) {
+                    required_namespaces::ensure(context, namespace).await.map_err(Refused::Namespace)?;
+                    self.has_namespace = true;
+                }
+                &mut object.needs
+            }
+        };
+        next_item(context, &source.key, needs, &mut self.needs).await
+    }
+
+    /// Writes the object; all that it needs is there.
+    async fn write(&self, context: &RestoreContext, source: &SourceObject) -> Result<ItemResult, Refused> {
+        let Self { target: key, from_backup, .. } = self;
+        let DesiredItem::Object(desired) = &self.desired else { return Ok(ItemResult::Skipped) };
+        let RestoreContext { scope, builder, state, .. } = context;
+        if let Some(action) = retained_volume(context, key, &desired.item).await? {
             return Ok(action);
         }
-        let prepared = match self.native_volumes.follow(&source.key, &desired.item) {
-            Ok(None) => self.with_volume(source, key, from_backup, &desired.item).await?,
+        let prepared = match builder.volumes.native.follow(&source.key, &desired.item) {
+            Ok(None) => prepared_volume(context, source, key, from_backup, &desired.item).await?,
             Ok(claim) => claim,
             Err(volume) => {
                 let why = format!("its PersistentVolume {volume} could not be restored");
                 let next = "when that is there, run the restore again";
-                self.messages.error(key, &format!("error restoring {key}: held back, because {why}; {next}"));
+                state.messages.error(key, &format!("error restoring {key}: held back, because {why}; {next}"));
                 return Err(Refused::Reported);
             }
         };
-        let DesiredObject { item: planned, status, .. } = desired;
+        let DesiredObject { item: planned, status, .. } = &**desired;
         let item = prepared.as_ref().unwrap_or(planned);
         let object = ToWrite { source, key, from_backup, desired: item, planned, status: status.as_ref() };
-        match self.groups.content(key, from_backup, &self.mapping).await {
+        match state.groups.content(key, from_backup, scope).await {
             Ok(()) => {}
             Err(CsiError::Cluster(e)) => return Err(Refused::Because(Box::new(e))),
             Err(e) => {
-                self.messages.error(key, &format!("error restoring {key}: its content could not be made: {e}"));
+                state.messages.error(key, &format!("error restoring {key}: its content could not be made: {e}"));
                 return Err(Refused::Reported);
             }
         }
-        self.groups.before(key, from_backup, &self.mapping).await;
-        let written = self.writer.write(&object).await;
+        let warn = |warning: Option<String>| {
+            if let Some(warning) = warning {
+                state.messages.warning(key, &warning);
+            }
+        };
+        warn(state.groups.before(key, from_backup, scope).await);
+        let written = ClusterWriter(context).write(&object).await;
         if matches!(written, Ok(ItemResult::Created)) {
-            self.groups.after(key, object.name(), from_backup, &self.mapping).await;
+            warn(state.groups.after(key, object.name(), from_backup, scope).await);
         }
         written
     }
 
-    /// Makes sure of the volume that comes back as it is, for its PersistentVolume or its claim. Gives what was done with the object
-    /// when that is all.
-    async fn with_kept(&self, key: &ObjectKey, desired: &Value) -> Result<Option<ItemResult>, Refused> {
-        let (retained, env) = (&self.builder.retained, &self.writer.env);
-        let is_volume = is_volume(key);
-        let planned = match retained.plan(key, desired, &self.mapping, env).await {
-            Ok(Some(planned)) => planned,
-            Ok(None) => return Ok(None),
-            Err(e) if e.is_denied() && !is_volume => {
-                // It may come here again.
-                if !self.messages.is_open(key) {
-                    self.messages.warning(key, &unseen_volume(key, &e));
-                }
-                return Ok(None);
-            }
-            Err(e) => return Err(Refused::Because(Box::new(e))),
-        };
-        let is_left_out = planned.is_left_out(key);
-        match planned.plan {
-            RetainedPlan::Wait(why) if is_volume => Err(Refused::Leaving(TerminatingObject::soon(why))),
-            RetainedPlan::Make | RetainedPlan::Stays | RetainedPlan::Wait(_) => Ok(None),
-            RetainedPlan::Rebind(patch) => {
-                retained.rebind(key, desired, &patch, env).await.map_err(|e| Refused::Because(Box::new(e)))?;
-                Ok(is_volume.then_some(ItemResult::Updated))
-            }
-            RetainedPlan::Refused(VolumeRefusal { why, .. }) if is_left_out => {
-                self.messages.left_out(key, &why);
-                Ok(Some(ItemResult::Skipped))
-            }
-            RetainedPlan::Refused(VolumeRefusal { why, next }) => {
-                let held = if is_volume { "not made" } else { "held back" };
-                self.messages.error(key, &format!("error restoring {key}: {held}, because {why}; {next}"));
-                Err(Refused::Reported)
-            }
+    /// Keeps the answers of actions that must not be asked again, when the object is tried again; reports what the resource
+    /// modifiers had to say when it is not.
+    fn keep(&mut self, context: &RestoreContext, row: usize, done: &Result<ItemResult, Refused>) {
+        let DesiredItem::Object(desired) = &mut self.desired else { return };
+        if matches!(done, Ok(_) | Err(Refused::Reported)) {
+            tell_modified(context, &self.target, &desired.modified);
+        } else if desired.is_asked_once {
+            context.state.attempts.answers.keep(row, std::mem::take(&mut **desired));
         }
     }
+}
 
-    /// A PersistentVolume with a new volume behind it; `None` for other objects, and where it is in the cluster already.
-    async fn with_volume(
-        &self,
-        source: &SourceObject,
-        key: &ObjectKey,
-        from_backup: &Value,
-        planned: &Value,
-    ) -> Result<Option<Value>, Refused> {
-        if !self.native_volumes.has(&source.key) {
-            return Ok(None);
-        }
-        let refused = |why: NotPrepared| match why {
-            NotPrepared::Refused(refused) => refused,
-            NotPrepared::Because(why) => {
-                self.messages.error(key, &format!("error restoring {key}: {why}"));
-                Refused::Reported
-            }
-        };
-        let room = self.native_volumes.room(&source.key, from_backup, (&self.mapping, &self.writer.env)).await;
-        let VolumeDestination::Free(name) = room.map_err(refused)? else { return Ok(None) };
-        self.writer.may_create(key, planned)?;
-        self.native_volumes.make(&source.key, planned, &name).await.map(Some).map_err(refused)
+fn tell_modified(context: &RestoreContext, target: &ObjectKey, modified: &Modified) {
+    let messages = &context.state.messages;
+    for error in &modified.errors {
+        messages.error(target, &format!("error applying resource modifiers to {target}: {error}"));
     }
-
-    /// Restores an object that another one needs, and that the caller has begun.
-    fn restore_row(&self, row: usize, key: ObjectKey) -> BoxFuture<'_, Attempt> {
-        async move {
-            match self.reader.load_to_restore(row).await {
-                Ok(body) => {
-                    self.attempt(&SourceObject { row, key, body, exists: false }, AttemptNumber::default()).await
-                }
-                Err(e) if can_be_read_later(&e) => Attempt::Later(Obstacle::Passing),
-                Err(e) => self.unreadable(row, &e),
-            }
-        }
-        .boxed()
-    }
-
-    /// Ends an object whose namespace does not come.
-    pub(crate) async fn without_namespace(&self, row: &Row) -> Attempt {
-        self.remembered.lost_claims.add(&self.mapping.target_of(&row.key()));
-        self.namespaces.give_up(row).await
-    }
-
-    /// Ends an object that cannot be read from the backup, with an error.
-    pub(crate) fn unreadable(&self, row: usize, error: &StoreError) -> Attempt {
-        let why = chain(error);
-        self.failed(row, |key| format!("error restoring {key}: it could not be read from the backup: {why}"))
-    }
-
-    /// Ends an object whose task died in the middle.
-    pub(crate) fn died(&self, row: usize, error: &JoinError) -> Attempt {
-        self.failed(row, |key| format!("error restoring {key}: the task that was at it died: {error}"))
-    }
-
-    fn failed(&self, row: usize, message: impl Fn(&ObjectKey) -> String) -> Attempt {
-        if let Some(row) = self.mapping.archive.row(row) {
-            let key = self.mapping.target_of(&row.key());
-            self.messages.error(&key, &message(&key));
-            self.remembered.lost_claims.add(&key);
-            self.native_volumes.lose(&row.key());
-        }
-        Attempt::FAILED
+    for warning in &modified.warnings {
+        messages.warning(target, &format!("resource modifiers of {target}: {warning}"));
     }
 }

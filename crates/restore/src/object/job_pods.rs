@@ -2,10 +2,10 @@
 //! restored pod has an owner.
 
 use crate::state::lock::lock;
-use crate::volumes::treatment::Recorded;
 use lifeboat_api::well_known::ANNOTATION_BACKUP_VOLUMES;
 use lifeboat_object::{ObjectKey, ResultScope, first_names};
 use lifeboat_operation::Journal;
+use lifeboat_volume::RecordedVolumes;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -24,7 +24,7 @@ pub(crate) struct SeenJobs {
 
 impl SeenJobs {
     /// Notes an object that is restored.
-    pub(crate) fn note(&mut self, key: &ObjectKey, object: &Value, recorded: &Recorded) {
+    pub(crate) fn note(&mut self, key: &ObjectKey, object: &Value, recorded: &RecordedVolumes) {
         match (&*key.resource.group, &*key.resource.resource) {
             ("batch", "jobs") if !has_ended(object) => {
                 let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
@@ -63,7 +63,7 @@ fn job_of(pod: &Value) -> Option<&str> {
 }
 
 /// Returns true if data of the volumes of a pod was saved that is restored into this very pod.
-fn has_data(key: &ObjectKey, pod: &Value, recorded: &Recorded) -> bool {
+fn has_data(key: &ObjectKey, pod: &Value, recorded: &RecordedVolumes) -> bool {
     let named = pod["metadata"]["annotations"][ANNOTATION_BACKUP_VOLUMES].as_str();
     let volumes = pod["spec"]["volumes"].as_array().into_iter().flatten();
     let claims = volumes.filter_map(|volume| volume["persistentVolumeClaim"]["claimName"].as_str());
@@ -137,7 +137,10 @@ mod tests {
         };
         let job = |uid: &str, status: Value| json!({"metadata": {"uid": uid}, "status": status});
         let claim = |name: &str| json!({"spec": {"volumes": [{"persistentVolumeClaim": {"claimName": name}}]}});
-        let recorded = Recorded { pod_volumes: [key("persistentvolumeclaims", "saved")].into(), ..Recorded::default() };
+        let recorded = RecordedVolumes {
+            pod_volumes: [key("persistentvolumeclaims", "saved")].into(),
+            ..RecordedVolumes::default()
+        };
         let mut seen = SeenJobs::default();
         for (key, object) in [
             (key("pods", "of-running"), pod(owner("Job", "r"), json!({}))),

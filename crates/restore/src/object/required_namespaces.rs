@@ -1,11 +1,9 @@
 //! Makes sure that the namespace of an object exists before the object is restored (restore.md 2.7).
 
-use crate::object::namespaces::Namespaces;
 use crate::object::refused::Missing;
 use crate::state::attempt::{Attempt, Obstacle};
-use crate::state::env::Env;
 use crate::state::item_result::ItemResult;
-use crate::state::reader::BackupReader;
+use crate::walk::context::RestoreContext;
 use crate::walk::scope::RestoreScope;
 use futures::future::join_all;
 use lifeboat_archive::index::Row;
@@ -13,71 +11,51 @@ use lifeboat_object::{GroupResource, ObjectKey};
 use lifeboat_store::StoreError;
 use serde_json::Value;
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
-/// Sees to it that the namespaces which objects need are there.
-pub(crate) struct RequiredNamespaces {
-    pub(crate) mapping: Arc<RestoreScope>,
-    pub(crate) namespaces: Arc<Namespaces>,
-    pub(crate) reader: Arc<BackupReader>,
-    pub(crate) env: Env,
+/// Restores a namespace object: its target is ensured. The resource list gets it from the namespaces that were made; one
+/// that was there is left untouched and not listed.
+pub(crate) async fn restore(context: &RestoreContext, key: &ObjectKey, object: Value, last: bool) -> Attempt {
+    let target = context.scope.namespace(&key.name);
+    let namespaces = &context.state.namespaces;
+    let done = |action| Attempt::Done { action, listed: false, settled: action != ItemResult::Failed };
+    match namespaces.ensure(target, async { Ok(Some(object)) }, &context.env).await {
+        Ok(made) => done(if made { ItemResult::Created } else { ItemResult::Skipped }),
+        Err(Missing::ForNow) if !last => Attempt::Later(Obstacle::NamespaceMissing),
+        Err(_) => {
+            namespaces.give_up(target).await;
+            done(ItemResult::Failed)
+        }
+    }
 }
 
-impl RequiredNamespaces {
-    /// Restores a namespace object: its target is ensured. The resource list gets it from the namespaces that were made; one
-    /// that was there is left untouched and not listed.
-    pub(crate) async fn restore(&self, key: &ObjectKey, object: Value, last: bool) -> Attempt {
-        let target = self.mapping.namespace(&key.name);
-        let done = |action| Attempt::Done { action, listed: false, settled: action != ItemResult::Failed };
-        match self.namespaces.ensure(target, async { Ok(Some(object)) }, &self.env).await {
-            Ok(made) => done(if made { ItemResult::Created } else { ItemResult::Skipped }),
-            Err(Missing::ForNow) if !last => Attempt::Later(Obstacle::NamespaceMissing),
-            Err(_) => {
-                self.namespaces.give_up(target).await;
-                done(ItemResult::Failed)
-            }
-        }
-    }
+/// Makes sure that the target of a namespace of the backup is there.
+pub(crate) async fn ensure(context: &RestoreContext, needed: &str) -> Result<(), Missing> {
+    let in_backup = in_backup(context, needed);
+    context.state.namespaces.ensure(context.scope.namespace(needed), in_backup, &context.env).await.map(drop)
+}
 
-    /// Makes sure that the target of a namespace of the backup is there.
-    pub(crate) async fn ensure(&self, needed: &str) -> Result<(), Missing> {
-        let in_backup = self.in_backup(needed);
-        self.namespaces.ensure(self.mapping.namespace(needed), in_backup, &self.env).await.map(drop)
+/// Ends an object whose namespace does not come: the namespace has the error.
+pub(crate) async fn give_up(context: &RestoreContext, row: &Row) -> Attempt {
+    let Some(needed) = RestoreScope::namespace_needed(row) else { return Attempt::FAILED };
+    let (namespaces, target) = (&context.state.namespaces, context.scope.namespace(needed));
+    namespaces.give_up(target).await;
+    if row.namespace().is_none() {
+        return Attempt::Done { action: ItemResult::Failed, listed: false, settled: false };
     }
+    namespaces.count_unrestored(target);
+    Attempt::FAILED
+}
 
-    /// Ends an object whose namespace does not come: the namespace has the error.
-    pub(crate) async fn give_up(&self, row: &Row) -> Attempt {
-        let Some(needed) = RestoreScope::namespace_needed(row) else { return Attempt::FAILED };
-        let target = self.mapping.namespace(needed);
-        self.namespaces.give_up(target).await;
-        if row.namespace().is_none() {
-            return Attempt::Done { action: ItemResult::Failed, listed: false, settled: false };
-        }
-        self.namespaces.count_unrestored(target);
-        Attempt::FAILED
-    }
+/// Makes sure that the targets of these namespaces of the backup are there; gives those that are not.
+pub(crate) async fn ensure_all<'a>(context: &RestoreContext, needed: BTreeSet<&'a str>) -> BTreeSet<&'a str> {
+    missing(needed, |name| ensure(context, name)).await
+}
 
-    /// Makes sure that the targets of these namespaces of the backup are there; gives those that are not.
-    pub(crate) async fn missing<'a>(&self, needed: BTreeSet<&'a str>) -> BTreeSet<&'a str> {
-        missing(needed, |name| self.ensure(name)).await
-    }
-
-    /// Lets refused namespaces be tried again.
-    pub(crate) fn next_round(&self) {
-        self.namespaces.next_round();
-    }
-
-    /// Returns true if a namespace was missing, or still is: existence checks made before that are out of date.
-    pub(crate) fn has_changed_any(&self) -> bool {
-        self.namespaces.has_changed_any()
-    }
-
-    /// A namespace as the backup has it. compat: one that cannot be parsed counts as missing.
-    async fn in_backup(&self, name: &str) -> Result<Option<Value>, StoreError> {
-        let key = ObjectKey::new(GroupResource::namespaces(), None, name);
-        let Some(row) = self.mapping.find(&key) else { return Ok(None) };
-        Ok(serde_json::from_slice(&self.reader.load_to_restore(row).await?).ok())
-    }
+/// A namespace as the backup has it. compat: one that cannot be parsed counts as missing.
+async fn in_backup(context: &RestoreContext, name: &str) -> Result<Option<Value>, StoreError> {
+    let key = ObjectKey::new(GroupResource::namespaces(), None, name);
+    let Some(row) = context.scope.find(&key) else { return Ok(None) };
+    Ok(serde_json::from_slice(&context.reader.load_to_restore(row).await?).ok())
 }
 
 /// Returns the namespaces that cannot be ensured. All are ensured side by side, so that a wait for one does not delay

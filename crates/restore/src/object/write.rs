@@ -1,52 +1,29 @@
 //! Writes one object: creates it, or brings the one that is there in line (restore.md 2.8, 2.13, 2.14).
 
-use crate::hooks::commands::PodCommands;
 use crate::object::best_effort::ToPatch;
 use crate::object::create::{CreatedObject, ToCreate, unlabelled};
-use crate::object::desired::ObjectBuilder;
-use crate::object::existing::{Treatment, is_made_since, is_same_state, told_newer};
+use crate::object::decision::{ExistingRules, ItemDecision, ItemToDecide, KeepReason, decide, told_newer};
+use crate::object::existing::is_made_since;
 use crate::object::managed_fields::FieldManagers;
-use crate::object::recreate::{NotDeleted, Replacement, advice, refusal};
+use crate::object::recreate::{NotDeleted, Replacement, advice};
 use crate::object::refused::{self, Refused};
 use crate::plan::confirmed::{ConfirmedPlan, PlannedWrite};
 use crate::state::attempt::SourceObject;
-use crate::state::defined::Defined;
-use crate::state::env::Env;
 use crate::state::item_result::ItemResult;
-use crate::state::messages::Messages;
-use crate::state::renamed::Renamed;
 use crate::state::retry::can_pass;
 use crate::state::terminating::TerminatingObject;
 use crate::state::wait::established;
-use crate::walk::scope::RestoreScope;
+use crate::walk::context::RestoreContext;
 use bytes::Bytes;
 use lifeboat_api::{ExistingResourcePolicy, Time, well_known};
-use lifeboat_cluster::{Cluster, ClusterError, MergePatch};
+use lifeboat_cluster::{ClusterError, MergePatch};
 use lifeboat_object::{ApiResource, ObjectKey};
 use serde_json::{Value, json};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Writes objects, and completes them after their creation.
-pub(crate) struct ClusterWriter {
-    pub(crate) mapping: Arc<RestoreScope>,
-    pub(crate) builder: Arc<ObjectBuilder>,
-    pub(crate) messages: Arc<Messages>,
-    /// The commands of pods that are made.
-    pub(crate) commands: Arc<PodCommands>,
-    /// The plan that the restore is held to.
-    pub(crate) pinned: Option<Arc<ConfirmedPlan>>,
-    pub(crate) renamed: Arc<Renamed>,
-    /// The types that the restore defines.
-    pub(crate) defined: Arc<Defined>,
-    /// Set when resuming a restore of which an earlier run was cut off.
-    pub(crate) is_resumed: bool,
-    /// Longest wait for a resource definition, and for an object that must be gone before it is made anew.
-    pub(crate) timeout: Duration,
-    /// The cluster, to which all objects of a restore are written with one patience.
-    pub(crate) cluster: Cluster,
-    pub(crate) env: Env,
-}
+#[derive(Clone, Copy)]
+pub(crate) struct ClusterWriter<'a>(pub(crate) &'a RestoreContext);
 
 /// An object that is to be written.
 pub(crate) struct ToWrite<'a> {
@@ -76,7 +53,7 @@ struct WriteTarget<'a> {
     managers: FieldManagers,
 }
 
-impl ClusterWriter {
+impl ClusterWriter<'_> {
     /// Creates the object, or brings the one that is there in line.
     ///
     /// # Errors
@@ -84,32 +61,32 @@ impl ClusterWriter {
     pub(crate) async fn write(&self, object: &ToWrite<'_>) -> Result<ItemResult, Refused> {
         let (ToWrite { source, key, desired, .. }, name) = (object, object.name());
         if name != key.name {
-            self.renamed.note(source.row, name);
+            self.0.state.notes.renamed.note(source.row, name);
         }
-        let resource = match self.mapping.served(key, desired) {
+        let resource = match self.0.scope.served(key, desired) {
             Ok(resource) => resource,
             Err(e) => {
-                self.messages.error(key, &format!("error restoring {key}: {e}"));
+                self.0.state.messages.error(key, &format!("error restoring {key}: {e}"));
                 return Err(Refused::Reported);
             }
         };
         let managers = FieldManagers::of(&object.from_backup["metadata"]["managedFields"]);
         let target = WriteTarget { object, resource, managers };
         let namespace = key.namespace.as_deref();
-        let looks_first = source.exists || self.pinned.as_ref().is_some_and(|pinned| !pinned.makes(key));
+        let looks_first = source.exists || self.0.plan.as_ref().is_some_and(|pinned| !pinned.makes(key));
         if looks_first {
-            match self.cluster.get(&target.resource, namespace, name).await {
+            match self.0.writes.get(&target.resource, namespace, name).await {
                 Ok(Some(body)) => {
-                    let existing = staying(&body)?;
-                    let was_changed = self.pinned.as_ref().is_some_and(|pinned| pinned.found_changed(key));
-                    if self.is_resumed && !was_changed && self.is_ours(source, &existing) {
+                    let existing: Value = serde_json::from_slice(&body).unwrap_or_default();
+                    let was_changed = self.0.plan.as_ref().is_some_and(|pinned| pinned.found_changed(key));
+                    if self.0.state.is_resumed && !was_changed && self.is_ours(source, &existing) {
                         self.after_create(&target, &existing).await;
                         return Ok(ItemResult::Created);
                     }
                     return self.existing(&target, &existing).await;
                 }
                 // Nobody knows whether it is as in the plan.
-                Err(e) if self.pinned.is_some() => return Err(Refused::Because(Box::new(e))),
+                Err(e) if self.0.plan.is_some() => return Err(Refused::Because(Box::new(e))),
                 Ok(None) | Err(_) => {}
             }
         }
@@ -126,9 +103,9 @@ impl ClusterWriter {
         let (namespace, name, field_manager) =
             (key.namespace.as_deref(), target.object.name(), &*managers.field_manager);
         let to_create = ToCreate { resource, namespace, name, object: desired, field_manager };
-        let CreatedObject { object, is_labelled } = to_create.send(&self.cluster).await?;
+        let CreatedObject { object, is_labelled } = to_create.send(&self.0.writes).await?;
         if !is_labelled {
-            self.messages.warning(key, &unlabelled(key));
+            self.0.state.messages.warning(key, &unlabelled(key));
         }
         self.after_create(target, &object).await;
         Ok(())
@@ -139,25 +116,25 @@ impl ClusterWriter {
     /// # Errors
     /// [`Refused`].
     pub(crate) async fn read(&self, key: &ObjectKey, desired: &Value) -> Result<Option<Value>, Refused> {
-        let resource = self.mapping.served(key, desired).map_err(|e| {
-            self.messages.error(key, &format!("error restoring {key}: {e}"));
+        let resource = self.0.scope.served(key, desired).map_err(|e| {
+            self.0.state.messages.error(key, &format!("error restoring {key}: {e}"));
             Refused::Reported
         })?;
         let name = desired["metadata"]["name"].as_str().unwrap_or(&key.name);
-        let found = self.cluster.get(&resource, key.namespace.as_deref(), name).await;
+        let found = self.0.writes.get(&resource, key.namespace.as_deref(), name).await;
         let found = found.map_err(|e| Refused::Because(Box::new(e)))?;
         Ok(found.map(|body| serde_json::from_slice(&body).unwrap_or_default()))
     }
 
     /// Refuses changes that the plan does not have, where the restore is held to one.
     fn held(&self, object: &ToWrite<'_>, change: PlannedWrite<'_>) -> Result<(), Refused> {
-        let Some(pinned) = &self.pinned else { return Ok(()) };
+        let Some(pinned) = &self.0.plan else { return Ok(()) };
         self.allowed(pinned, object.key, change, object.planned)
     }
 
     /// Refuses to make an object that the plan does not say is made.
     pub(crate) fn may_create(&self, key: &ObjectKey, planned: &Value) -> Result<(), Refused> {
-        let Some(pinned) = &self.pinned else { return Ok(()) };
+        let Some(pinned) = &self.0.plan else { return Ok(()) };
         self.allowed(pinned, key, PlannedWrite::Create, planned)
     }
 
@@ -169,7 +146,7 @@ impl ClusterWriter {
         planned: &Value,
     ) -> Result<(), Refused> {
         pinned.allows(key, change, planned).map_err(|why| {
-            self.messages.error(key, &format!("error restoring {key}: it was left as it is, because {why}"));
+            self.0.state.messages.error(key, &format!("error restoring {key}: it was left as it is, because {why}"));
             Refused::Reported
         })
     }
@@ -177,49 +154,50 @@ impl ClusterWriter {
     /// Returns true if this very restore made the object from this object of the backup: an earlier run of it that was
     /// cut off, or a create whose answer was lost.
     fn is_ours(&self, source: &SourceObject, existing: &Value) -> bool {
-        if self.mapping.taken_by(source.row).is_some() {
+        if self.0.scope.taken_by(source.row).is_some() || TerminatingObject::of(existing).is_some() {
             return false;
         }
-        let began = self.mapping.restore.metadata.creation_timestamp.map(Time::timestamp);
-        self.mapping.has_labels(existing) && is_made_since(existing, began)
+        let began = self.0.scope.restore.metadata.creation_timestamp.map(Time::timestamp);
+        self.0.scope.has_labels(existing) && is_made_since(existing, began)
     }
 
     /// Completes a create: makes further writes, and runs the commands of a pod. Doing it again does no harm.
     async fn after_create(&self, target: &WriteTarget<'_>, in_cluster: &Value) {
         let WriteTarget { object: ToWrite { source, key, from_backup, desired, status, .. }, resource, managers } =
             target;
+        let messages = &self.0.state.messages;
         let (namespace, name) = (key.namespace.as_deref(), target.object.name());
         if let Some(status) = status
             && self.wants_status(&source.key, desired)
         {
             let body = Bytes::from(json!({ "status": status }).to_string());
             let patch = MergePatch { body, subresource: resource.has_subresource("status").then_some("status") };
-            let written = self.cluster.patch(resource, namespace, name, patch).await;
+            let written = self.0.writes.patch(resource, namespace, name, patch).await;
             if let Err(e) = written {
-                self.messages.warning(key, &format!("status of {key} could not be restored: {}", e.failure));
+                self.0.state.messages.warning(key, &format!("status of {key} could not be restored: {}", e.failure));
             }
         }
         if managers.second_write {
             let managed_fields = &from_backup["metadata"]["managedFields"];
             let patch = Bytes::from(json!({"metadata": {"managedFields": managed_fields}}).to_string());
-            let written = self.cluster.patch(resource, namespace, name, MergePatch::of(patch)).await;
+            let written = self.0.writes.patch(resource, namespace, name, MergePatch::of(patch)).await;
             match written {
                 Ok(_) => {}
                 Err(e) if e.is_not_found() => {
-                    self.messages.warning(key, &format!("error restoring managedFields of {key}: {}", e.failure));
+                    messages.warning(key, &format!("error restoring managedFields of {key}: {}", e.failure));
                 }
-                Err(e) => self.messages.error(key, &format!("error restoring managedFields of {key}: {}", e.failure)),
+                Err(e) => messages.error(key, &format!("error restoring managedFields of {key}: {}", e.failure)),
             }
         }
         if key.resource.is_definitions() {
-            match established(resource, name, self.timeout, &self.env).await {
-                Ok(definition) => self.defined.note(&definition),
-                Err(e) => self.messages.error(key, &e),
+            match established(resource, name, self.0.scope.options.resource_timeout, &self.0.env).await {
+                Ok(definition) => self.0.state.notes.defined.note(&definition),
+                Err(e) => self.0.state.messages.error(key, &e),
             }
         }
-        if self.commands.begin(key, in_cluster).await {
+        if self.0.state.commands.begin(key, in_cluster).await {
             // A run again has to know whether they have run.
-            self.messages.leave_open(key);
+            self.0.state.messages.leave_open(key);
         }
     }
 
@@ -230,19 +208,19 @@ impl ClusterWriter {
         match annotation.map(|v| v.trim().to_lowercase()).as_deref() {
             Some("true") => true,
             Some("false") => false,
-            _ => self.mapping.filter.restores_status(&source.resource),
+            _ => self.0.scope.filter.restores_status(&source.resource),
         }
     }
 
     /// The object is there already, or it was refused.
     async fn not_created(&self, target: &WriteTarget<'_>, error: ClusterError) -> Result<ItemResult, Refused> {
         let WriteTarget { object: ToWrite { source, key, desired, .. }, resource, .. } = target;
-        match self.cluster.get(resource, key.namespace.as_deref(), target.object.name()).await {
+        match self.0.writes.get(resource, key.namespace.as_deref(), target.object.name()).await {
             Ok(Some(body)) => {
-                let existing = staying(&body)?;
+                let existing: Value = serde_json::from_slice(&body).unwrap_or_default();
                 // A controller may have made it meanwhile, with our labels copied from its parent: then it differs.
                 let same = || crate::object::update::patch(desired, &existing).is_none();
-                if error.is_already_exists() && self.is_ours(source, &existing) && (self.is_resumed || same()) {
+                if error.is_already_exists() && self.is_ours(source, &existing) && (self.0.state.is_resumed || same()) {
                     self.after_create(target, &existing).await;
                     return Ok(ItemResult::Created);
                 }
@@ -252,59 +230,67 @@ impl ClusterWriter {
             // What keeps it from being read is what keeps it from being made.
             Err(_) if can_pass(&error) => Err(Refused::Because(Box::new(error))),
             Err(e) => {
-                self.messages
+                self.0
+                    .state
+                    .messages
                     .error(key, &format!("error restoring {key}: {}; reading it: {}", error.failure, e.failure));
                 Err(Refused::Reported)
             }
         }
     }
 
+    /// Carries out the decision about an object whose name one of the cluster has.
     async fn existing(&self, target: &WriteTarget<'_>, existing: &Value) -> Result<ItemResult, Refused> {
         let WriteTarget { object: ToWrite { key, from_backup, desired, .. }, resource, .. } = target;
-        if is_same_state(existing, from_backup) {
-            match self.builder.is_to_change(key, from_backup, desired).await {
-                Ok(true) => {}
-                Ok(false) => return Ok(self.unchanged(target, existing).await),
-                Err(e) => return Err(Refused::Unprepared(e)),
+        let scope = &self.0.scope;
+        let item = ItemToDecide { key, resource, from_backup, desired };
+        let is_same = self.0.builder.is_same(scope, item, existing).await.map_err(Refused::Unprepared)?;
+        let patch = match decide(item, existing, is_same, ExistingRules::of(scope)) {
+            ItemDecision::Wait(terminating) => return Err(Refused::Leaving(terminating)),
+            ItemDecision::Unchanged => return Ok(self.unchanged(target, existing).await),
+            ItemDecision::Merge(patch) | ItemDecision::Update(patch) => patch,
+            ItemDecision::Recreate => return self.recreate(target, existing).await,
+            ItemDecision::Keep(reason) => return Ok(self.keep(target, &reason)),
+        };
+        self.held(target.object, PlannedWrite::Update(existing))?;
+        self.update(target, existing, patch).await
+    }
+
+    /// Tells of an object that stays as it is, although it differs from the backup.
+    fn keep(&self, target: &WriteTarget<'_>, reason: &KeepReason) -> ItemResult {
+        let WriteTarget { object: ToWrite { key, .. }, resource, .. } = target;
+        let messages = &self.0.state.messages;
+        match reason {
+            KeepReason::OfCluster(why) => {
+                messages.left_out(key, why);
+                return ItemResult::Skipped;
             }
-        }
-        let policy = self.mapping.existing.of(&key.resource, from_backup);
-        let updates = self.mapping.updates_definitions();
-        let patch = match Treatment::of(policy, &key.resource, desired, existing, updates) {
-            Treatment::Unchanged => return Ok(self.unchanged(target, existing).await),
-            Treatment::Merge(patch) | Treatment::Update(patch) => patch,
-            Treatment::Recreate => return self.recreate(target, existing).await,
-            Treatment::OfCluster(why) => {
-                self.messages.left_out(key, why);
-                return Ok(ItemResult::Skipped);
+            KeepReason::Newer(what) => {
+                messages.warning(key, &format!("could not update {key} to match the backup: {}", told_newer(what)));
             }
-            Treatment::Newer(what) => {
-                self.messages
-                    .warning(key, &format!("could not update {key} to match the backup: {}", told_newer(&what)));
-                return Ok(ItemResult::Differs);
+            KeepReason::NotRecreated(why) => {
+                messages.warning(key, &format!("could not recreate {key}, which differs from the backup: {why}"));
             }
-            Treatment::Stay => {
+            KeepReason::Policy(policy) => {
                 // compat: two wordings, as Velero's; scripts look for them.
                 let subject = match policy {
                     ExistingResourcePolicy::None => format!("{} {:?}", resource.kind, target.object.name()),
                     _ => format!("{}:{}", resource.kind, target.object.name()),
                 };
                 let why = "the in-cluster version is different than the backed-up version";
-                self.messages.warning(key, &format!("could not restore, {subject} already exists. Warning: {why}"));
-                return Ok(ItemResult::Differs);
+                messages.warning(key, &format!("could not restore, {subject} already exists. Warning: {why}"));
             }
-        };
-        self.held(target.object, PlannedWrite::Update(existing))?;
-        self.update(target, existing, patch).await
+        }
+        ItemResult::Differs
     }
 
     /// Handles an object that is as in the backup already: it gets the labels of the restore where that is asked for.
     async fn unchanged(&self, target: &WriteTarget<'_>, existing: &Value) -> ItemResult {
         let WriteTarget { object: ToWrite { key, from_backup, desired, .. }, resource, .. } = target;
-        self.messages.unchanged(key);
-        let policy = self.mapping.existing.of(&key.resource, from_backup);
+        self.0.state.messages.unchanged(key);
+        let policy = self.0.scope.existing.of(&key.resource, from_backup);
         let is_updated = matches!(policy, ExistingResourcePolicy::Update | ExistingResourcePolicy::Exact);
-        if !self.mapping.relabels() || !is_updated || self.mapping.has_labels(existing) {
+        if !self.0.scope.relabels() || !is_updated || self.0.scope.has_labels(existing) {
             return ItemResult::Skipped;
         }
         let labels = &desired["metadata"]["labels"];
@@ -312,10 +298,10 @@ impl ClusterWriter {
         let patch =
             json!({"metadata": {"labels": serde_json::Map::from_iter(labels.map(|(k, v)| (k.to_owned(), v.clone())))}});
         let patch = MergePatch::of(Bytes::from(patch.to_string()));
-        if let Err(e) = self.cluster.patch(resource, key.namespace.as_deref(), target.object.name(), patch).await {
+        if let Err(e) = self.0.writes.patch(resource, key.namespace.as_deref(), target.object.name(), patch).await {
             let text =
                 format!("{key} is as in the backup, and could not be given the labels of the restore: {}", e.failure);
-            self.messages.warning(key, &text);
+            self.0.state.messages.warning(key, &text);
         }
         ItemResult::Skipped
     }
@@ -328,7 +314,7 @@ impl ClusterWriter {
         mut patch: Value,
     ) -> Result<ItemResult, Refused> {
         let WriteTarget { object: ToWrite { key, .. }, resource, .. } = target;
-        if self.pinned.is_some() {
+        if self.0.plan.is_some() {
             // The API server refuses it when the object has changed meanwhile.
             lifeboat_patch::merge(
                 &mut patch,
@@ -336,26 +322,26 @@ impl ClusterWriter {
                 "uid": existing["metadata"]["uid"], "resourceVersion": existing["metadata"]["resourceVersion"]}}),
             );
         }
-        let (namespace, name, is_error) = (key.namespace.as_deref(), target.object.name(), self.pinned.is_some());
-        match (ToPatch { resource, namespace, name, patch: &patch, is_dry: false }).send(&self.cluster).await {
+        let (namespace, name, is_error) = (key.namespace.as_deref(), target.object.name(), self.0.plan.is_some());
+        match (ToPatch { resource, namespace, name, patch: &patch, is_dry: false }).send(&self.0.writes).await {
             Ok(kept) => {
                 if kept.labels {
-                    self.messages.warning(key, &unlabelled(key));
+                    self.0.state.messages.warning(key, &unlabelled(key));
                 }
                 if let Some(kept) = kept.told() {
                     let told = format!("could not update {key} to match the backup: {kept}; all the rest is updated");
-                    self.messages.unequal(key, &told, is_error);
+                    self.0.state.messages.unequal(key, &told, is_error);
                 }
                 Ok(ItemResult::Updated)
             }
             // It has changed in that moment, perhaps in nothing that counts.
-            Err(e) if e.is_conflict() && self.pinned.is_some() => Err(Refused::Because(Box::new(e))),
+            Err(e) if e.is_conflict() && self.0.plan.is_some() => Err(Refused::Because(Box::new(e))),
             Err(e) => {
                 let told = format!("could not update {key} to match the backup: {}", refused::error_text(&e));
                 if can_pass(&e) {
                     return Err(Refused::Unequal { told, is_error });
                 }
-                self.messages.unequal(key, &told, is_error);
+                self.0.state.messages.unequal(key, &told, is_error);
                 Ok(ItemResult::Failed)
             }
         }
@@ -364,18 +350,14 @@ impl ClusterWriter {
     /// Deletes an object that differs and makes it anew, where it may be.
     async fn recreate(&self, target: &WriteTarget<'_>, in_cluster: &Value) -> Result<ItemResult, Refused> {
         let WriteTarget { object: ToWrite { key, desired, .. }, resource, .. } = target;
-        if let Some(why) = refusal(&self.mapping.existing, resource, in_cluster, desired) {
-            self.messages.warning(key, &format!("could not recreate {key}, which differs from the backup: {why}"));
-            return Ok(ItemResult::Differs);
-        }
         self.held(target.object, PlannedWrite::Recreate(in_cluster))?;
-        let restore = &self.mapping.restore.metadata.name;
+        let restore = &self.0.scope.restore.metadata.name;
         let named = ObjectKey { name: target.object.name().to_owned(), ..ObjectKey::clone(key) };
         let replacement = Replacement { restore, key: &named, resource, in_cluster, desired };
-        if let Some(pinned) = &self.pinned {
+        if let Some(pinned) = &self.0.plan {
             pinned.deletes(key);
         }
-        let place = match replacement.remove(self.timeout, &self.env).await {
+        let place = match replacement.remove(self.0.scope.options.resource_timeout, &self.0.env).await {
             Ok(place) => place,
             Err(NotDeleted::Leaving(terminating)) => return Err(Refused::Leaving(terminating)),
             Err(NotDeleted::Refused(e)) if can_pass(&e) => return Err(Refused::Because(Box::new(e))),
@@ -386,38 +368,29 @@ impl ClusterWriter {
                     NotDeleted::Changed => return Err(Refused::Unequal { told, is_error: true }),
                     NotDeleted::Unknown { .. } => {
                         // The attempt that follows may end with a message that says nothing about this.
-                        self.messages.warning(key, &format!("{told}; it is looked at again"));
+                        self.0.state.messages.warning(key, &format!("{told}; it is looked at again"));
                         return Err(Refused::Unequal { told, is_error: true });
                     }
-                    _ => self.messages.error(key, &told),
+                    _ => self.0.state.messages.error(key, &told),
                 }
                 return Ok(ItemResult::Failed);
             }
         };
         let fields = [("object", key.to_string()), ("manifest", place.clone())];
         let fields = fields.each_ref().map(|(name, value)| (*name, value.as_str()));
-        self.env.operation.journal.info("Deleted an object to make it anew", &fields);
+        self.0.env.operation.journal.info("Deleted an object to make it anew", &fields);
         match self.create(target).await {
             Ok(()) => Ok(ItemResult::Recreated),
             Err(e) if can_pass(&e) => {
                 let why = format!("was deleted, and cannot be made anew at once: {}; {}", e.failure, advice(&place));
-                self.messages.warning(key, &format!("{key} {why}"));
+                self.0.state.messages.warning(key, &format!("{key} {why}"));
                 Err(Refused::Because(Box::new(e)))
             }
             Err(e) => {
                 let why = format!("it was deleted, and could not be made anew: {}; {}", e.failure, advice(&place));
-                self.messages.error(key, &format!("could not recreate {key}: {why}"));
+                self.0.state.messages.error(key, &format!("could not recreate {key}: {why}"));
                 Ok(ItemResult::Failed)
             }
         }
-    }
-}
-
-/// An object of the cluster, unless it is being deleted.
-fn staying(body: &[u8]) -> Result<Value, Refused> {
-    let existing = serde_json::from_slice(body).unwrap_or_default();
-    match TerminatingObject::of(&existing) {
-        Some(terminating) => Err(Refused::Leaving(terminating)),
-        None => Ok(existing),
     }
 }

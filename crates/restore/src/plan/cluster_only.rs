@@ -28,7 +28,7 @@ const LOOKS: usize = 5;
 
 /// The objects of a backup as those of the cluster that they become, and where others are looked for.
 pub(crate) struct ClusterOnly<'a> {
-    mapping: &'a RestoreScope,
+    scope: &'a RestoreScope,
     env: &'a Env,
     /// Every object of the backup, whether it is restored or not.
     in_backup: HashSet<[u8; 16]>,
@@ -67,23 +67,22 @@ impl<'a> ClusterOnly<'a> {
     /// # Errors
     /// Returns, for people, the reason why the scope of the backup is not known: an object that the backup
     /// filtered out is no reason to remove anything.
-    pub(crate) fn new(mapping: &'a RestoreScope, backup: &Backup, env: &'a Env) -> Result<Self, String> {
-        let namespaces = namespaces_in(&mapping.archive);
-        let backup_scope = scope_of(backup, &namespaces, &mapping.catalog).map_err(|why| {
+    pub(crate) fn new(scope: &'a RestoreScope, backup: &Backup, env: &'a Env) -> Result<Self, String> {
+        let namespaces = namespaces_in(&scope.archive);
+        let backup_scope = scope_of(backup, &namespaces, &scope.catalog).map_err(|why| {
             format!("it is not known what the backup {} lacks, so nothing is removed: {why}", backup.metadata.name)
         })?;
         let (mut in_backup, mut types) = (HashSet::new(), BTreeSet::new());
-        for row in mapping.chosen.rows().iter().filter_map(|number| mapping.archive.row(*number)) {
+        for row in scope.rows.chosen.rows().iter().filter_map(|number| scope.archive.row(*number)) {
             let key = row.key();
-            in_backup.insert(mapping.target_of(&key).digest());
-            if !types.contains(&row.resource)
-                && is_included(mapping, &key.resource, key.namespace.as_deref(), &key.name)
+            in_backup.insert(scope.target_of(&key).digest());
+            if !types.contains(&row.resource) && is_included(scope, &key.resource, key.namespace.as_deref(), &key.name)
             {
                 types.insert(Arc::clone(&row.resource));
             }
         }
         types.retain(|resource| !is_never_removed(resource) && resource.group != GROUP);
-        Ok(Self { mapping, env, in_backup, types, namespaces, backup: backup_scope })
+        Ok(Self { scope, env, in_backup, types, namespaces, backup: backup_scope })
     }
 
     /// Sends an item for each of them, by type and namespace. One that must not be removed, because more would go with it, stays in any
@@ -93,13 +92,13 @@ impl<'a> ClusterOnly<'a> {
         let mut targets: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for source in &self.namespaces {
             // Two namespaces may become one.
-            targets.entry(self.mapping.namespace(source)).or_default().push(source);
+            targets.entry(self.scope.namespace(source)).or_default().push(source);
         }
         // The server that restores is never in its own way.
-        targets.remove(self.mapping.restore.metadata.namespace.as_str());
+        targets.remove(self.scope.restore.metadata.namespace.as_str());
         let mut found = ListResults::default();
         for resource in &self.types {
-            let Some(api) = self.mapping.catalog.find(resource) else { continue };
+            let Some(api) = self.scope.catalog.find(resource) else { continue };
             if !VERBS.iter().all(|verb| api.can(verb)) || self.backup.collects(api).is_err() {
                 continue;
             }
@@ -125,7 +124,7 @@ impl<'a> ClusterOnly<'a> {
             (true, _) => vec![None],
             (false, _) => targets.keys().map(|target| Some(*target)).collect(),
         };
-        let claims = OwnedClaims::look(&namespaces, &self.mapping.catalog, self.env).await;
+        let claims = OwnedClaims::look(&namespaces, &self.scope.catalog, self.env).await;
         for ClusterOnlyObject { key, uid, mut stays } in found.extras {
             if found.owners.contains(&uid) {
                 stays.get_or_insert("it owns objects that the backup has".to_owned());
@@ -183,7 +182,7 @@ impl<'a> ClusterOnly<'a> {
         {
             object = serde_json::from_slice(&whole).unwrap_or_default();
         }
-        Ok(self.mapping.existing.refusal(api, &object))
+        Ok(self.scope.existing.refusal(api, &object))
     }
 
     /// Returns true if the backup would have the object, had it been there, and the restore would take it then, from
@@ -192,7 +191,7 @@ impl<'a> ClusterOnly<'a> {
         if place.target.is_none() {
             return self.takes(key, None, head);
         }
-        let includes = |source: &&&str| is_included(self.mapping, &key.resource, Some(source), &key.name);
+        let includes = |source: &&&str| is_included(self.scope, &key.resource, Some(source), &key.name);
         let mut included = place.sources.iter().filter(includes).peekable();
         included.peek().is_some() && included.all(|source| self.takes(key, Some(source), head))
     }
@@ -208,7 +207,7 @@ impl<'a> ClusterOnly<'a> {
             name: &key.name,
             labels: Some(&head.labels),
         };
-        self.mapping.filter.includes_item(facts).is_ok()
+        self.scope.filter.includes_item(facts).is_ok()
     }
 }
 
@@ -226,8 +225,8 @@ fn scope_of(backup: &Backup, namespaces: &BTreeSet<String>, catalog: &Catalog) -
     }
 }
 
-fn is_included(mapping: &RestoreScope, resource: &GroupResource, namespace: Option<&str>, name: &str) -> bool {
-    mapping.filter.includes_item(RestoredFacts { resource, kind: None, namespace, name, labels: None }).is_ok()
+fn is_included(scope: &RestoreScope, resource: &GroupResource, namespace: Option<&str>, name: &str) -> bool {
+    scope.filter.includes_item(RestoredFacts { resource, kind: None, namespace, name, labels: None }).is_ok()
 }
 
 /// Returns true if the object is kept by something other than a user: an owner with which it goes, the cluster itself,
@@ -263,11 +262,11 @@ fn is_kept_by_others(api: &ApiResource, key: &ObjectKey, head: &Head, body: &[u8
 /// # Errors
 /// Returns, for people, the reason why it stays.
 pub(crate) async fn remove(
-    mapping: &RestoreScope,
+    scope: &RestoreScope,
     (key, pin): &(ObjectKey, PlanGuard),
     env: &Env,
 ) -> Result<Arc<ApiResource>, String> {
-    let api = mapping.catalog.find(&key.resource).ok_or("the cluster does not serve its type any more")?;
+    let api = scope.catalog.find(&key.resource).ok_or("the cluster does not serve its type any more")?;
     let namespace = key.namespace.as_deref();
     for _ in 0..LOOKS {
         let found = env.cluster.get(api, namespace, &key.name).await.map_err(|e| chain(&e))?;
@@ -280,15 +279,15 @@ pub(crate) async fn remove(
             return Err("since the plan something else keeps it: an owner, a label, or its deletion".to_owned());
         }
         let object: Value = serde_json::from_slice(&body).unwrap_or_default();
-        if let Some(why) = mapping.existing.refusal(api, &object) {
+        if let Some(why) = scope.existing.refusal(api, &object) {
             return Err(why);
         }
         // Claims may have come since the plan.
-        if let Some(why) = OwnedClaims::look(&[namespace], &mapping.catalog, env).await.refusal(key, &head.uid) {
+        if let Some(why) = OwnedClaims::look(&[namespace], &scope.catalog, env).await.refusal(key, &head.uid) {
             return Err(why);
         }
         let doomed = ObjectToDelete {
-            restore: &mapping.restore.metadata.name,
+            restore: &scope.restore.metadata.name,
             key,
             resource: api,
             uid: &head.uid,
@@ -434,12 +433,12 @@ mod tests {
 
         let (request, env) = (&ground.request, &ground.env);
         let prepared = PreparedRestore::begin(request, &prepare_preview(request).unwrap(), env).await.unwrap();
-        let mapping = prepared.builder().unwrap().mapping;
+        let scope = prepared.scope;
         let mut removed = Vec::new();
         for name in ["owner", "idle"] {
             let key = ObjectKey::new("jobs.batch".parse().unwrap(), Some("shop"), name);
             removed.push(
-                remove(&mapping, &(key, PlanGuard::of_extra(&uid_of(name))), env).await.map(|api| api.kind.clone()),
+                remove(&scope, &(key, PlanGuard::of_extra(&uid_of(name))), env).await.map(|api| api.kind.clone()),
             );
         }
         assert_eq!(removed, [Err(why.to_owned()), Ok("Job".to_owned())]);

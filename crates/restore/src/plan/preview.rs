@@ -1,50 +1,37 @@
 //! Preview of a restore: computes all changes without making them.
 
 mod dry_run;
+mod item;
 
 use crate::end::outcome::RestoreError;
-use crate::object::apply::{ActionSelection, Need, PrepareError};
-use crate::object::desired::{Desired, ObjectBuilder};
-use crate::object::existing::{Treatment, is_same_state, told_newer};
-use crate::object::recreate::refusal;
-use crate::object::refused::Refused;
-use crate::object::update;
 use crate::plan::cluster_only::ClusterOnly;
 use crate::plan::companions::{Companions, PreviewedItem};
-use crate::plan::guard::PlanGuard;
 use crate::plan::planned::{Planned, PreviewItem};
 use crate::plan::required_objects::RequiredObjects;
 use crate::plan::target_namespaces::TargetNamespaces;
-use crate::request::modifier::Modified;
 use crate::request::settings::{Request, check_source, prepare_preview};
 use crate::state::attempt::SourceObject;
 use crate::state::claimed_rows::ClaimedRows;
 use crate::state::env::Env;
 use crate::state::item_result::ItemResult;
+use crate::state::lock::lock;
 use crate::state::reader::BackupReader;
-use crate::state::terminating::TerminatingObject;
-use crate::volumes::native::{NotPrepared, VolumeDestination};
 use crate::volumes::report::{FromNative, VolumeReport};
-use crate::volumes::retained::{PlannedVolume, is_volume, unseen_volume};
 use crate::walk::existence::{Existence, ExistingObjects, LOOK_FOR};
 use crate::walk::levels::Level;
 use crate::walk::prefetch::PrefetchedState;
 use crate::walk::preparation::PreparedRestore;
-use crate::walk::read::{StateDigest, filter_namespace, is_completed};
-use crate::walk::same_target::{SameTarget, taken};
-use crate::walk::scope::RestoreScope;
-use dry_run::DryRun;
+use crate::walk::read::StateDigest;
 use futures::{Stream, TryStreamExt};
+use item::{ItemPreviewer, ended};
 use lifeboat_api::ExistingResourcePolicy;
 use lifeboat_archive::index::Row;
 use lifeboat_archive::volume_info::RestoreVolumeInfo;
-use lifeboat_object::{ApiResource, GroupResource, Head, ObjectKey, ResultScope, Results, chain};
+use lifeboat_object::{GroupResource, Head, ObjectKey, ResultScope, Results};
 use lifeboat_store::{ArchiveItem, StoreError};
-use lifeboat_volume::{RetainedPlan, VolumeRefusal};
-use serde_json::Value;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
@@ -94,20 +81,18 @@ async fn whole_preview(
     let mut prepared = PreparedRestore::begin(request, &restore, env).await?;
     env.operation.progress.found(prepared.levels.iter().map(|level| level.items.len() as u64).sum());
     env.operation.progress.found_all();
-    let builder = prepared.builder()?;
-    let mapping = Arc::clone(&builder.mapping);
-    let left_out = std::mem::take(&mut prepared.left_out);
-    let namespaces = Arc::new(TargetNamespaces::new(Arc::clone(&mapping), env.clone()));
-    let mut needed = RequiredObjects::new(Arc::clone(&mapping), Arc::clone(&namespaces), left_out);
+    let (scope, builder) = (Arc::clone(&prepared.scope), Arc::clone(&prepared.builder));
+    let left_out = std::mem::take(&mut prepared.contents.left_out);
+    let namespaces = Arc::new(TargetNamespaces::new(Arc::clone(&scope), env.clone()));
+    let mut needed = RequiredObjects::new(Arc::clone(&scope), Arc::clone(&namespaces), left_out);
     let asks_server = request.settings.asks_server;
-    let reader = BackupReader::new(prepared.archive.clone(), Arc::clone(&prepared.stop));
-    let (defined, has_turn) = (Mutex::default(), ClaimedRows::new(prepared.archive.rows().len()));
+    let reader = BackupReader::new(scope.archive.clone(), Arc::clone(&prepared.stop));
+    let (defined, has_turn) = (Mutex::default(), ClaimedRows::new(scope.archive.rows().len()));
     for one in prepared.levels.iter().flat_map(|level| &level.items) {
         has_turn.begin(one.row);
     }
-    let previewer =
-        Previewer { mapping, builder, namespaces, reader, env: env.clone(), defined, has_turn, asks_server };
-    let previewer = Arc::new(previewer);
+    let items = ItemPreviewer { scope, builder, namespaces, reader, env: env.clone(), defined, asks_server };
+    let previewer = Arc::new(Previewer { items, has_turn });
     for level in std::mem::take(&mut prepared.levels) {
         if out.is_closed() {
             break;
@@ -117,7 +102,7 @@ async fn whole_preview(
     }
     if restore.spec.existing_resource_policy == ExistingResourcePolicy::Exact {
         let planned = if restore.spec.prune { Planned::Remove } else { Planned::Extra };
-        match ClusterOnly::new(&previewer.mapping, &backup, env) {
+        match ClusterOnly::new(&previewer.items.scope, &backup, env) {
             Ok(extras) => extras.send(&planned, &out).await,
             // Who wants to remove something must not take it for done.
             Err(why) if restore.spec.prune => env.operation.journal.error(&ResultScope::Velero, why),
@@ -126,7 +111,8 @@ async fn whole_preview(
     }
     // As if every claim were made: one that is there already keeps what it holds.
     let made = |volume: &str| FromNative::Made(volume.to_owned());
-    let VolumeReport { records, warning } = prepared.volumes.tell(&restore, |_| Some(ItemResult::Created), made);
+    let VolumeReport { records, warning } =
+        prepared.builder.volumes.retained.treatments.tell(&restore, |_| Some(ItemResult::Created), made);
     if let Some(warning) = warning {
         env.operation.journal.warn(&ResultScope::Velero, format!("where claims are made anew: {warning}"));
     }
@@ -136,17 +122,9 @@ async fn whole_preview(
 }
 
 struct Previewer {
-    mapping: Arc<RestoreScope>,
-    builder: ObjectBuilder,
-    namespaces: Arc<TargetNamespaces>,
-    reader: BackupReader,
-    env: Env,
-    /// Types that the restore would define itself.
-    defined: Mutex<HashSet<String>>,
+    items: ItemPreviewer,
     /// Objects that are previewed in their own turn, or were added because others need them.
     has_turn: ClaimedRows,
-    /// Set when the API server is asked about each write, by a dry run.
-    asks_server: bool,
 }
 
 impl Previewer {
@@ -157,24 +135,24 @@ impl Previewer {
         needed: &mut RequiredObjects,
         out: &mpsc::Sender<PreviewItem>,
     ) -> Result<(), RestoreError> {
-        let lookup = self.mapping.lookup(&self.env);
+        let lookup = self.items.scope.lookup(&self.items.env);
         let presence = match ahead.and_then(PrefetchedState::still_counts) {
             Some(presence) => presence,
             None => Arc::new(lookup.look(lookup.places(&level), LOOK_FOR).await),
         };
-        let archive = &self.mapping.archive;
+        let archive = &self.items.scope.archive;
         if level.defines_types() {
             // The name of a definition is that of its type.
             let names = level.items.iter().filter_map(|one| Some(archive.row(one.row)?.name.to_string()));
-            self.defined().extend(names);
+            lock(&self.items.defined).extend(names);
         }
         let rows = self.rows_to_read(level, &presence, out).await;
-        let look = |key: &ObjectKey, state| presence.look(&self.mapping.target_of(key), state);
+        let look = |key: &ObjectKey, state| presence.look(&self.items.scope.target_of(key), state);
         let mut tasks = JoinSet::new();
         let mut previews = pin!(self.previews(rows, look, &mut tasks));
         let mut waiting = Vec::new();
         while let Some(one) = previews.try_next().await.map_err(RestoreError::Store)? {
-            self.env.operation.progress.finished(1);
+            self.items.env.operation.progress.finished(1);
             waiting.push(one.found);
             let any_needs_something = waiting.iter().any(|one: &PreviewedItem| !one.item.needs.is_empty());
             if any_needs_something && waiting.len() < TOGETHER {
@@ -197,14 +175,14 @@ impl Previewer {
     ) -> Vec<usize> {
         let mut rows = Vec::new();
         for one in level.items {
-            let Some(row) = self.mapping.archive.row(one.row) else { continue };
-            let key = self.mapping.target_of(&row.key());
-            let stays = self.builder.stays(&key, presence.look(&key, one.state));
-            if stays && !self.namespaces.takes_along(&key).await {
+            let Some(row) = self.items.scope.archive.row(one.row) else { continue };
+            let key = self.items.scope.target_of(&row.key());
+            let stays = self.items.builder.stays(&self.items.scope, &key, presence.look(&key, one.state));
+            if stays && !self.items.namespaces.takes_along(&key).await {
                 let planned = if one.ended { ended() } else { Planned::Unchanged };
                 // It fails only when the receiver is gone, which wants no more then.
                 let _ = out.send(PreviewItem::of(key, planned)).await;
-                self.env.operation.progress.finished(1);
+                self.items.env.operation.progress.finished(1);
             } else {
                 rows.push(one.row);
             }
@@ -220,7 +198,7 @@ impl Previewer {
         look: impl Fn(&ObjectKey, StateDigest) -> Existence,
         tasks: &mut JoinSet<()>,
     ) -> impl Stream<Item = Result<Previewed, StoreError>> {
-        let archive = &self.mapping.archive;
+        let archive = &self.items.scope.archive;
         let contents = archive.read(rows, tasks);
         let items = futures::stream::try_unfold(contents, |mut contents| async {
             Ok::<_, StoreError>(contents.next().await?.map(|item| (item, contents)))
@@ -253,13 +231,9 @@ impl Previewer {
         let previewer = Arc::clone(self);
         tasks.spawn(async move {
             // Nobody waits for it when the preview ends early.
-            let _ = sender.send(previewer.one(source, seen).await);
+            let _ = sender.send(previewer.items.preview(source, seen).await);
         });
         item
-    }
-
-    fn defined(&self) -> MutexGuard<'_, HashSet<String>> {
-        self.defined.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reports these objects in their order, each preceded by the objects that it needs.
@@ -271,7 +245,7 @@ impl Previewer {
     ) -> Result<(), RestoreError> {
         let mut along = self.along(&all, needed).await?;
         for found in all {
-            let before = along.take(&found.item.needs, |key| self.mapping.find(key));
+            let before = along.take(&found.item.needs, |key| self.items.scope.find(key));
             for PreviewedItem { source, item } in before.into_iter().chain([found]) {
                 for item in needed.with(&source, item).await {
                     // It fails only when the receiver is gone, which wants no more then.
@@ -307,204 +281,9 @@ impl Previewer {
 
     /// Marks those of these objects to which nothing has led before, and gives their rows.
     fn take_turns(&self, needs: &[ObjectKey]) -> Vec<usize> {
-        let rows = needs.iter().filter_map(|key| self.mapping.find(key));
+        let rows = needs.iter().filter_map(|key| self.items.scope.find(key));
         rows.filter(|row| self.has_turn.begin(*row)).collect()
     }
-
-    async fn one(&self, source: SourceObject, seen: Existence) -> PreviewItem {
-        let key = self.mapping.target_of(&source.key);
-        let mut beside = ItemFindings::default();
-        let planned = match serde_json::from_slice::<Value>(&source.body) {
-            Err(e) => Planned::Refused(format!("error decoding {}: {e}", source.key)),
-            Ok(object) if is_completed(&key.resource, &object) => ended(),
-            Ok(_) if key.resource.is_namespaces() => {
-                return self.namespaces.item(self.mapping.namespace(&source.key.name)).await;
-            }
-            Ok(object) => {
-                let planned = match self.mapping.taken_by(source.row) {
-                    Some(other) if !SameTarget::are_merged(&key.resource) => {
-                        self.beside(&key, &object, &other, &mut beside).await
-                    }
-                    _ => self.object(&key, &object, seen, &mut beside).await,
-                };
-                planned.unwrap_or_else(Planned::Refused)
-            }
-        };
-        let planned = match beside.write.take() {
-            Some(write) if self.asks_server => {
-                let (planned, stays) = write.ask(&key, planned, &self.env.cluster).await;
-                beside.modified.warnings.extend(stays);
-                planned
-            }
-            _ => planned,
-        };
-        let ItemFindings { waits, unasked, modified, needs, pin, .. } = beside;
-        let Modified { by: modifications, errors, warnings } = modified;
-        PreviewItem { key, planned, waits, unasked, modifications, errors, warnings, needs, pin }
-    }
-
-    /// The objects of the backup that come before another one because an action wants them, as [`crate::object::additional`] decides.
-    fn coming_along(&self, needs: &[Need]) -> Vec<ObjectKey> {
-        let filter = &self.mapping.filter;
-        let comes = |need: &Need, key: &ObjectKey| {
-            need.is_past_filters || filter.includes_additional(&key.resource, filter_namespace(key))
-        };
-        let keys = needs.iter().flat_map(|need| need.items.iter().filter(|key| comes(need, key)));
-        keys.filter(|key| self.mapping.find(key).is_some()).cloned().collect()
-    }
-
-    /// Plans an object whose key in the cluster another object of the backup has already.
-    async fn beside(
-        &self,
-        key: &ObjectKey,
-        from_backup: &Value,
-        (row, other): &(usize, ObjectKey),
-        beside: &mut ItemFindings,
-    ) -> Result<Planned, String> {
-        let own = match self.builder.desired(key, from_backup, ActionSelection::Pure).await.map_err(said)? {
-            Desired::Skip { reason, .. } => return Ok(Planned::Skip(reason)),
-            Desired::Object(object) => object.item,
-        };
-        let body = self.reader.load(*row).await.map_err(|e| chain(&e))?;
-        let there = serde_json::from_slice(&body).map_err(|e| format!("error decoding {other}: {e}"))?;
-        let there = match self.builder.desired(key, &there, ActionSelection::Pure).await.map_err(said)? {
-            Desired::Skip { .. } => Value::Null,
-            Desired::Object(object) => object.item,
-        };
-        if update::patch(&own, &there).is_none() {
-            return Ok(Planned::Unchanged);
-        }
-        beside.modified.warnings.push(taken(other));
-        Ok(Planned::Conflict(update::differences(&own, &there)))
-    }
-
-    async fn object(
-        &self,
-        key: &ObjectKey,
-        from_backup: &Value,
-        seen: Existence,
-        beside: &mut ItemFindings,
-    ) -> Result<Planned, String> {
-        let retained = &self.builder.retained;
-        if let Some(why) = retained.lost(key, from_backup, &self.mapping, &self.env).await.map_err(|e| e.to_string())? {
-            return Ok(Planned::Refused(why));
-        }
-        let desired = match self.builder.desired(key, from_backup, ActionSelection::Pure).await.map_err(said)? {
-            Desired::Skip { reason, needs, .. } => {
-                beside.needs = self.coming_along(&needs);
-                return Ok(Planned::Skip(reason));
-            }
-            Desired::Object(object) => *object,
-        };
-        let (pin, needs) = (PlanGuard::of(None, &desired.item), self.coming_along(&desired.needs));
-        *beside = ItemFindings {
-            unasked: desired.unasked,
-            modified: desired.modified,
-            needs,
-            pin,
-            ..ItemFindings::default()
-        };
-        let volume = match retained.plan(key, &desired.item, &self.mapping, &self.env).await {
-            Err(e) if e.is_denied() && !is_volume(key) => {
-                beside.modified.warnings.push(unseen_volume(key, &e));
-                None
-            }
-            volume => volume.map_err(|e| e.to_string())?,
-        };
-        if let Some(planned) = volume.and_then(|volume| planned_volume(key, volume)) {
-            return Ok(planned);
-        }
-        let resource = match self.mapping.served(key, &desired.item) {
-            Ok(resource) => resource,
-            Err(_) if self.defined().contains(&key.resource.to_string()) => return Ok(Planned::Create),
-            Err(e) => return Err(e),
-        };
-        let item = desired.item;
-        beside.write = self.write(&resource, &item, None);
-        if self.builder.native_volumes.has(key) {
-            let room = self.builder.native_volumes.room(key, from_backup, (&self.mapping, &self.env)).await;
-            let is_made = match room {
-                Ok(VolumeDestination::Free(_)) => true,
-                Err(NotPrepared::Refused(Refused::Leaving(terminating))) => {
-                    beside.wait_for(&terminating);
-                    true
-                }
-                // What stays is compared as it is.
-                _ => false,
-            };
-            if is_made {
-                return self.builder.native_volumes.refusal(key).map_or(Ok(Planned::Create), Err);
-            }
-        } else if seen == Existence::Absent {
-            return Ok(Planned::Create);
-        }
-        let name = item["metadata"]["name"].as_str().unwrap_or(&key.name);
-        let found = self.env.cluster.get(&resource, key.namespace.as_deref(), name).await;
-        let Some(existing) = found.map_err(|e| e.to_string())? else { return Ok(Planned::Create) };
-        let existing: Value = serde_json::from_slice(&existing).unwrap_or_default();
-        // The restore waits until it is gone, and makes it then.
-        if self.namespaces.takes_along(key).await {
-            // The API server takes nothing into that namespace now.
-            beside.write = None;
-            return Ok(Planned::Create);
-        }
-        if let Some(terminating) = TerminatingObject::of(&existing) {
-            beside.wait_for(&terminating);
-            return Ok(Planned::Create);
-        }
-        beside.pin = PlanGuard::of(Some(&existing), &item);
-        if is_same_state(&existing, from_backup) {
-            let is_to_change = self.builder.is_to_change(key, from_backup, &item).await;
-            if !is_to_change.map_err(said)? {
-                return Ok(Planned::Unchanged);
-            }
-        }
-        Ok(self.by_policy(
-            &ComparedObject { key, resource: &resource, from_backup, item: &item, existing: &existing },
-            beside,
-        ))
-    }
-
-    /// The write that the API server is asked about, where it is asked.
-    fn write(&self, resource: &Arc<ApiResource>, desired: &Value, patch: Option<Value>) -> Option<DryRun> {
-        let (resource, desired) = (Arc::clone(resource), desired.clone());
-        self.asks_server.then_some(DryRun { resource, patch, desired, is_beside: false })
-    }
-
-    /// The plan for an object that the cluster has, by the policy for it.
-    fn by_policy(&self, both: &ComparedObject<'_>, beside: &mut ItemFindings) -> Planned {
-        let ComparedObject { key, resource, from_backup, item, existing } = *both;
-        let policy = self.mapping.existing.of(&key.resource, from_backup);
-        let updates = self.mapping.updates_definitions();
-        let treatment = Treatment::of(policy, &key.resource, item, existing, updates);
-        let planned = planned(&treatment, item, existing);
-        beside.write = match treatment {
-            Treatment::Merge(ref patch) | Treatment::Update(ref patch) => {
-                self.write(resource, item, Some(patch.clone()))
-            }
-            _ => self.write(resource, item, None),
-        };
-        if let Treatment::Newer(what) = &treatment {
-            beside.modified.warnings.push(told_newer(what));
-        }
-        let Planned::Recreate(differences) = planned else { return planned };
-        match refusal(&self.mapping.existing, resource, existing, item) {
-            Some(why) => {
-                beside.modified.warnings.push(format!("it is not recreated: {why}"));
-                Planned::Conflict(differences)
-            }
-            None => Planned::Recreate(differences),
-        }
-    }
-}
-
-/// An object of the backup, as it would be written, and the one of its name in the cluster.
-struct ComparedObject<'a> {
-    key: &'a ObjectKey,
-    resource: &'a Arc<ApiResource>,
-    from_backup: &'a Value,
-    item: &'a Value,
-    existing: &'a Value,
 }
 
 /// The results of the preview for an object of the backup.
@@ -512,74 +291,6 @@ struct Previewed {
     row: usize,
     head: Head,
     found: PreviewedItem,
-}
-
-/// Findings about an object, beside its planned change.
-#[derive(Default)]
-struct ItemFindings {
-    waits: Option<String>,
-    unasked: Vec<String>,
-    modified: Modified,
-    needs: Vec<ObjectKey>,
-    pin: PlanGuard,
-    write: Option<DryRun>,
-}
-
-impl ItemFindings {
-    /// The object is made when the one in the cluster is gone.
-    fn wait_for(&mut self, terminating: &TerminatingObject) {
-        self.waits = Some(terminating.waits());
-        if let Some(write) = &mut self.write {
-            write.is_beside = true;
-        }
-    }
-}
-
-/// The reason why an object could not be made, for people.
-fn said(why: PrepareError) -> String {
-    match why {
-        PrepareError::Failed(why) | PrepareError::ForNow(why) => why,
-        PrepareError::Fatal(why) => format!("the restore would break off here: {why}"),
-        PrepareError::Stopped => "the dry run was cancelled".to_owned(),
-    }
-}
-
-fn ended() -> Planned {
-    Planned::Skip("it has ended, and is not started again".to_owned())
-}
-
-/// The plan for an object that follows from its volume, which comes back as it is; `None` when that changes nothing.
-fn planned_volume(key: &ObjectKey, volume: PlannedVolume) -> Option<Planned> {
-    let is_left_out = volume.is_left_out(key);
-    let PlannedVolume { plan, existing, .. } = volume;
-    match plan {
-        RetainedPlan::Rebind(patch) if is_volume(key) => {
-            let before = existing.unwrap_or_default();
-            let mut after = before.clone();
-            lifeboat_patch::merge(&mut after, &patch);
-            Some(Planned::Update(lifeboat_patch::differences(&before, &after)))
-        }
-        RetainedPlan::Refused(VolumeRefusal { why, .. }) if is_left_out => Some(Planned::Skip(why)),
-        RetainedPlan::Refused(VolumeRefusal { why, next }) => Some(Planned::Refused(format!("{why}; {next}"))),
-        _ => None,
-    }
-}
-
-/// Plans the change of an object that is in the cluster.
-fn planned(treatment: &Treatment, desired: &Value, in_cluster: &Value) -> Planned {
-    let differences = || update::differences(desired, in_cluster);
-    match treatment {
-        Treatment::Unchanged => Planned::Unchanged,
-        Treatment::Merge(patch) => {
-            let mut merged = in_cluster.clone();
-            lifeboat_patch::merge(&mut merged, patch);
-            Planned::Update(lifeboat_patch::differences(in_cluster, &merged))
-        }
-        Treatment::Update(_) => Planned::Update(differences()),
-        Treatment::Recreate => Planned::Recreate(differences()),
-        Treatment::Stay | Treatment::Newer(_) => Planned::Conflict(differences()),
-        Treatment::OfCluster(why) => Planned::Skip((*why).to_owned()),
-    }
 }
 
 #[cfg(test)]

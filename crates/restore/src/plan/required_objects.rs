@@ -17,7 +17,7 @@ type LeftOut = BTreeMap<(GroupResource, &'static str), u64>;
 
 /// The namespaces and left-out objects that objects of a preview need.
 pub(crate) struct RequiredObjects {
-    mapping: Arc<RestoreScope>,
+    scope: Arc<RestoreScope>,
     namespaces: Arc<TargetNamespaces>,
     /// Target namespaces that were looked for.
     known: HashSet<String>,
@@ -29,8 +29,8 @@ pub(crate) struct RequiredObjects {
 }
 
 impl RequiredObjects {
-    pub(crate) fn new(mapping: Arc<RestoreScope>, namespaces: Arc<TargetNamespaces>, left_out: LeftOut) -> Self {
-        Self { mapping, namespaces, known: HashSet::new(), left_out, coming: BTreeSet::new() }
+    pub(crate) fn new(scope: Arc<RestoreScope>, namespaces: Arc<TargetNamespaces>, left_out: LeftOut) -> Self {
+        Self { scope, namespaces, known: HashSet::new(), left_out, coming: BTreeSet::new() }
     }
 
     /// Returns the objects that are left out, without the namespaces that would be made all the same. Reads the
@@ -39,11 +39,11 @@ impl RequiredObjects {
     /// # Errors
     /// Returns the reason why the archive cannot be read.
     pub(crate) async fn left_out(mut self) -> Result<LeftOut, StoreError> {
-        let (mapping, mut reading) = (Arc::clone(&self.mapping), JoinSet::new());
+        let (scope, mut reading) = (Arc::clone(&self.scope), JoinSet::new());
         let coming = std::mem::take(&mut self.coming);
-        let mut namespaces = mapping.archive.read(coming.into_iter().collect(), &mut reading);
+        let mut namespaces = scope.archive.read(coming.into_iter().collect(), &mut reading);
         while let Some(ArchiveItem { row, head, .. }) = namespaces.next().await? {
-            if let Some(row) = mapping.archive.row(row) {
+            if let Some(row) = scope.archive.row(row) {
                 self.take_out(&row.key(), &head);
             }
         }
@@ -64,7 +64,7 @@ impl RequiredObjects {
             return vec![item];
         }
         let namespace = ObjectKey::new(GroupResource::namespaces(), None, source.as_str());
-        self.coming.extend(self.mapping.find(&namespace));
+        self.coming.extend(self.scope.find(&namespace));
         vec![found, item]
     }
 
@@ -86,7 +86,7 @@ impl RequiredObjects {
             name: &key.name,
             labels: Some(&head.labels),
         };
-        let Err(reason) = self.mapping.filter.includes_item(facts) else { return };
+        let Err(reason) = self.scope.filter.includes_item(facts) else { return };
         let left_out = (key.resource.clone(), reason);
         if let Some(count) = self.left_out.get_mut(&left_out) {
             *count -= 1;

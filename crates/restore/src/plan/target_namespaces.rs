@@ -12,7 +12,7 @@ use tokio::sync::OnceCell;
 
 /// The target namespaces of a preview.
 pub(crate) struct TargetNamespaces {
-    mapping: Arc<RestoreScope>,
+    scope: Arc<RestoreScope>,
     env: Env,
     /// By name.
     known: Mutex<HashMap<String, Arc<OnceCell<TargetNamespace>>>>,
@@ -31,8 +31,8 @@ enum TargetNamespace {
 }
 
 impl TargetNamespaces {
-    pub(crate) fn new(mapping: Arc<RestoreScope>, env: Env) -> Self {
-        Self { mapping, env, known: Mutex::default() }
+    pub(crate) fn new(scope: Arc<RestoreScope>, env: Env) -> Self {
+        Self { scope, env, known: Mutex::default() }
     }
 
     /// Returns the plan for the namespace: one that is being deleted is made when it is gone.
@@ -61,7 +61,7 @@ impl TargetNamespaces {
     }
 
     async fn read(&self, name: &str) -> TargetNamespace {
-        let Some(resource) = self.mapping.catalog.find(&key(name).resource) else { return TargetNamespace::Absent };
+        let Some(resource) = self.scope.catalog.find(&key(name).resource) else { return TargetNamespace::Absent };
         match self.env.cluster.get(resource, None, name).await {
             Ok(None) => TargetNamespace::Absent,
             Ok(Some(body)) => {

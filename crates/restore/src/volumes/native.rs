@@ -114,7 +114,8 @@ impl NativeVolumeRestore {
         &self,
         key: &ObjectKey,
         from_backup: &Value,
-        (mapping, env): (&RestoreScope, &Env),
+        scope: &RestoreScope,
+        env: &Env,
     ) -> Result<VolumeDestination, NotPrepared> {
         if let Some(made) = self.volumes.made(&key.name) {
             return Ok(VolumeDestination::Free(made.name));
@@ -123,7 +124,7 @@ impl NativeVolumeRestore {
             return Ok(VolumeDestination::Free(key.name.clone()));
         };
         let namespace = from_backup.pointer("/spec/claimRef/namespace").and_then(Value::as_str).unwrap_or_default();
-        if mapping.namespace(namespace) != namespace {
+        if scope.namespace(namespace) != namespace {
             return Ok(VolumeDestination::Free(clone_name(&self.restore_uid, &key.name)));
         }
         let terminating = |terminating| Err(NotPrepared::Refused(Refused::Leaving(terminating)));

@@ -1,14 +1,15 @@
 //! Reports about the volumes and claims of a restore. Pure.
 
 use crate::state::item_result::ItemResult;
-use crate::volumes::treatment::{Loss, Recorded, RestoreMethod, allows_empty};
 use lifeboat_api::Restore;
+use lifeboat_api::well_known::ANNOTATION_ALLOW_EMPTY_VOLUMES;
 use lifeboat_archive::native_snapshot::NativeSnapshot;
 use lifeboat_archive::volume_info::{
     CSI_SNAPSHOT, CsiSnapshotInfo, NATIVE_SNAPSHOT, NativeSnapshotInfo, RestoreVolumeInfo,
 };
 use lifeboat_object::{ObjectKey, first_names};
 use lifeboat_volume::csi::{restored_name, snapshot_of_claim};
+use lifeboat_volume::{ClaimData, Loss, RecordedVolumes, RestoreMethod, SavedClaim, VolumeOfClaim, plan_claim};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,7 +28,7 @@ pub(crate) struct VolumeTreatments {
 
 #[derive(Clone, Debug)]
 struct Volume {
-    verdict: RestoreMethod,
+    method: RestoreMethod,
     /// The native snapshot of its data.
     native: Option<NativeSnapshotInfo>,
     /// True when it is part of the restore.
@@ -64,30 +65,17 @@ pub(crate) enum FromNative {
     Failed,
 }
 
-/// The source of the data of a claim that is made, or its loss.
-enum Data<'a> {
-    /// It comes with its volume, from this native snapshot.
-    WithVolume(&'a NativeSnapshotInfo),
-    /// It comes from the VolumeSnapshot of this name.
-    FromSnapshot(&'a str, &'a CsiSnapshotInfo),
-    /// It does not come.
-    Lost(Loss),
-    /// It is on the storage of its volume, which is made again as it is.
-    AsIs,
-    /// It is elsewhere, as this text says, whatever is done with the claim.
-    Elsewhere(&'static str),
-}
-
 impl VolumeTreatments {
     /// Adds a volume of the archive. A claim is provisioned anew also when its volume is not part of the restore.
     pub(crate) fn volume(
         &mut self,
         name: &str,
-        (verdict, snapshot): (RestoreMethod, Option<&NativeSnapshot>),
+        method: RestoreMethod,
+        snapshot: Option<&NativeSnapshot>,
         included: bool,
     ) {
         let native = snapshot.map(|NativeSnapshot { spec, status }| NativeSnapshotInfo::of(spec, status));
-        self.volumes.insert(name.to_owned(), Volume { verdict, native, included });
+        self.volumes.insert(name.to_owned(), Volume { method, native, included });
     }
 
     /// Notes why the data of a volume was not saved that was to be; empty where the backup does not say it.
@@ -101,7 +89,7 @@ impl VolumeTreatments {
     }
 
     /// Adds a claim to restore.
-    pub(crate) fn claim(&mut self, key: &ObjectKey, claim: &Value, recorded: &Recorded) {
+    pub(crate) fn claim(&mut self, key: &ObjectKey, claim: &Value, recorded: &RecordedVolumes) {
         let info = recorded.snapshots.get(key).cloned().unwrap_or_default();
         let claim = self.read(key, claim, info);
         self.claims.push(claim);
@@ -118,7 +106,7 @@ impl VolumeTreatments {
     pub(crate) fn loss(&self, key: &ObjectKey, claim: &Value, restore: &Restore) -> Option<String> {
         let claim = self.read(key, claim, CsiSnapshotInfo::default());
         match self.data(&claim, restore) {
-            Data::Lost(loss) if loss.holds_back() => Some(self.why(loss, &claim.volume)),
+            ClaimData::Lost(loss) if loss.holds_back() => Some(self.why(loss, &claim.volume)),
             _ => None,
         }
     }
@@ -139,32 +127,14 @@ impl VolumeTreatments {
         }
     }
 
-    fn data<'a>(&'a self, claim: &'a RestoredClaim, restore: &Restore) -> Data<'a> {
-        let is_wanted = restore.spec.restore_pvs != Some(false);
-        match (&claim.snapshot, self.volumes.get(&claim.volume)) {
-            (Some((name, info)), _) if is_wanted => Data::FromSnapshot(name, info),
-            (Some(_), _) => Data::Lost(Loss::NotWanted),
-            (None, None) if claim.volume.is_empty() => Data::Elsewhere("the claim was not bound: it had no data"),
-            (None, None) => Data::Elsewhere("its volume is not in the backup: the claim asks for the one of that name"),
-            (None, Some(Volume { verdict: RestoreMethod::AsIs, included: true, .. })) => Data::AsIs,
-            (None, Some(Volume { verdict: RestoreMethod::FromNative, native: Some(native), included: true })) => {
-                Data::WithVolume(native)
-            }
-            (None, Some(Volume { verdict: RestoreMethod::AsIs | RestoreMethod::FromNative, .. })) => {
-                Data::Elsewhere("its volume is not part of this restore")
-            }
-            (
-                None,
-                Some(Volume {
-                    verdict: RestoreMethod::FromSnapshot | RestoreMethod::Provision(Loss::NotTaken), ..
-                }),
-            ) if is_wanted => Data::Lost(Loss::NotTaken),
-            (None, Some(Volume { verdict: RestoreMethod::FromSnapshot, .. })) => Data::Lost(Loss::NotWanted),
-            (None, Some(Volume { verdict: RestoreMethod::Provision(loss), .. })) => Data::Lost(match loss {
-                Loss::NotTaken | Loss::Unreadable(_) if !is_wanted => Loss::NotWanted,
-                loss => *loss,
-            }),
-        }
+    fn data(&self, claim: &RestoredClaim, restore: &Restore) -> ClaimData {
+        let of_claim = |volume: &Volume| VolumeOfClaim { method: volume.method, is_included: volume.included };
+        let saved = SavedClaim {
+            volume_name: &claim.volume,
+            volume: self.volumes.get(&claim.volume).map(of_claim),
+            has_snapshot: claim.snapshot.is_some(),
+        };
+        plan_claim(saved, restore.spec.restore_pvs != Some(false))
     }
 
     /// Reports about every claim and volume. `done` returns the outcome for a claim of the backup: one that existed
@@ -207,36 +177,43 @@ impl VolumeTreatments {
             ..RestoreVolumeInfo::default()
         };
         record.message = match (self.data(claim, restore), outcome.action) {
-            (Data::Elsewhere(told), _) => told.to_owned(),
-            (Data::AsIs, Some(ItemResult::Failed)) => "the claim was not restored: its error says why".to_owned(),
-            (Data::AsIs, _) => self.retained(&claim.volume),
-            (Data::WithVolume(native), Some(ItemResult::Created | ItemResult::Recreated)) => {
+            (ClaimData::NotBound, _) => "the claim was not bound: it had no data".to_owned(),
+            (ClaimData::VolumeUnknown, _) => {
+                "its volume is not in the backup: the claim asks for the one of that name".to_owned()
+            }
+            (ClaimData::VolumeLeftOut, _) => "its volume is not part of this restore".to_owned(),
+            (ClaimData::OnStorage, Some(ItemResult::Failed)) => {
+                "the claim was not restored: its error says why".to_owned()
+            }
+            (ClaimData::OnStorage, _) => self.retained(&claim.volume),
+            (ClaimData::WithVolume, Some(ItemResult::Created | ItemResult::Recreated)) => {
+                let native = self.volumes.get(&claim.volume).and_then(|volume| volume.native.as_ref());
                 with_native(&mut record, native, outcome.native)
             }
             (_, Some(ItemResult::Updated | ItemResult::Skipped | ItemResult::Differs)) => {
                 "the claim was not made by this restore: what is there keeps what it holds".to_owned()
             }
-            (Data::Lost(loss), Some(ItemResult::Failed)) if loss.holds_back() => {
+            (ClaimData::Lost(loss), Some(ItemResult::Failed)) if loss.holds_back() => {
                 format!("{}: the claim was not restored", self.why(loss, &claim.volume))
             }
             (_, Some(ItemResult::Failed | ItemResult::Removed) | None) => "the claim was not restored".to_owned(),
             // Only a preview takes it for made.
-            (Data::Lost(loss), Some(ItemResult::Created | ItemResult::Recreated))
+            (ClaimData::Lost(loss), Some(ItemResult::Created | ItemResult::Recreated))
                 if loss.holds_back() && !allows_empty(restore) =>
             {
                 format!("{}: the claim is held back", self.why(loss, &claim.volume))
             }
-            (Data::Lost(loss), Some(ItemResult::Created | ItemResult::Recreated)) => {
+            (ClaimData::Lost(loss), Some(ItemResult::Created | ItemResult::Recreated)) => {
                 if loss != Loss::NotWanted {
                     empty.add(format!("{namespace}/{}", key.name), loss);
                 }
                 let why = self.why(loss, &claim.volume);
                 format!("{why}: the claim is provisioned anew and comes back empty")
             }
-            (Data::FromSnapshot(name, info), Some(ItemResult::Created | ItemResult::Recreated)) => {
+            (ClaimData::FromSnapshot, Some(ItemResult::Created | ItemResult::Recreated)) => {
                 CSI_SNAPSHOT.clone_into(&mut record.restore_method);
                 record.pv_name.clear();
-                record.csi_snapshot_info = Some(CsiSnapshotInfo {
+                record.csi_snapshot_info = claim.snapshot.as_ref().map(|(name, info)| CsiSnapshotInfo {
                     snapshot_handle: info.snapshot_handle.clone(),
                     size: info.size,
                     driver: info.driver.clone(),
@@ -262,15 +239,14 @@ impl VolumeTreatments {
             unmade.add(name.to_owned(), loss);
             format!("{}: the volume is not made again", self.why(loss, name))
         };
-        record.message = match (volume.verdict, &volume.native) {
-            (RestoreMethod::FromNative, Some(snapshot)) => with_native(&mut record, snapshot, native),
-            (RestoreMethod::AsIs, _) => match native {
+        record.message = match volume.method {
+            RestoreMethod::NativeSnapshot => with_native(&mut record, volume.native.as_ref(), native),
+            RestoreMethod::AsIs => match native {
                 FromNative::Failed => "the volume was not made: its error says why".to_owned(),
                 FromNative::Made(_) | FromNative::WasThere => self.retained(name),
             },
-            (RestoreMethod::FromNative, _) => KEPT.to_owned(),
-            (RestoreMethod::FromSnapshot, _) => lost(Loss::WithClaim),
-            (RestoreMethod::Provision(loss), _) => lost(loss),
+            RestoreMethod::CsiSnapshot => lost(Loss::WithClaim),
+            RestoreMethod::Empty(loss) => lost(loss),
         };
         record
     }
@@ -283,12 +259,12 @@ struct VolumeOutcome {
 }
 
 /// Records the outcome for a volume that was to be made from this snapshot, with a message.
-fn with_native(record: &mut RestoreVolumeInfo, native: &NativeSnapshotInfo, done: FromNative) -> String {
+fn with_native(record: &mut RestoreVolumeInfo, native: Option<&NativeSnapshotInfo>, done: FromNative) -> String {
     match done {
         FromNative::Made(name) => {
             record.pv_name = name;
             NATIVE_SNAPSHOT.clone_into(&mut record.restore_method);
-            record.native_snapshot_info = Some(native.clone());
+            record.native_snapshot_info = native.cloned();
             "the volume is made anew from the native snapshot of its data".to_owned()
         }
         FromNative::WasThere => "a volume of its name was there, and keeps what it holds".to_owned(),
@@ -298,34 +274,9 @@ fn with_native(record: &mut RestoreVolumeInfo, native: &NativeSnapshotInfo, done
 
 const KEPT: &str = "the volume is made again on its storage, where its data is";
 
-impl Loss {
-    /// Says whether a claim is held back rather than made empty: the backup was to have its data.
-    fn holds_back(self) -> bool {
-        matches!(self, Self::NotTaken | Self::Unreadable(_))
-    }
-
-    /// Describes the reason why the data of a volume is lost.
-    fn why(self) -> String {
-        match self {
-            Self::NotSaved => {
-                "its data was not saved, and its storage was deleted with it (reclaim policy Delete)".to_owned()
-            }
-            Self::NotTaken => "its snapshot was not taken when the backup was made".to_owned(),
-            Self::WithClaim => "its data comes with its claim, which is not part of this restore".to_owned(),
-            Self::NotWanted => "the restore leaves volumes out (restorePVs is false)".to_owned(),
-            Self::Unreadable(how) => format!("its data is in a {how}, which this version cannot read"),
-        }
-    }
-
-    /// The same of many, without a subject.
-    fn reason(self) -> &'static str {
-        match self {
-            Self::NotSaved | Self::NotTaken => "was not saved",
-            Self::WithClaim => "comes with claims that are not part of this restore",
-            Self::NotWanted => "was not asked for",
-            Self::Unreadable(_) => "is in a form that this version cannot read",
-        }
-    }
+/// Returns true if claims whose data cannot be restored are made empty: the user allows it, or wants no volumes.
+pub(crate) fn allows_empty(restore: &Restore) -> bool {
+    restore.metadata.says_true(ANNOTATION_ALLOW_EMPTY_VOLUMES) || restore.spec.restore_pvs == Some(false)
 }
 
 /// Names of claims or volumes whose data does not come back.

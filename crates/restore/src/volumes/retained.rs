@@ -3,8 +3,7 @@
 //! each time anew.
 
 use crate::state::env::Env;
-use crate::volumes::report::VolumeTreatments;
-use crate::volumes::treatment::allows_empty;
+use crate::volumes::report::{VolumeTreatments, allows_empty};
 use crate::walk::scope::RestoreScope;
 use lifeboat_api::permission;
 use lifeboat_api::well_known::{ANNOTATION_ALLOW_EMPTY_VOLUMES, ANNOTATION_REBIND_RELEASED, ANNOTATION_REUSE_VOLUMES};
@@ -12,11 +11,10 @@ use lifeboat_cluster::{Cluster, ClusterError, MergePatch};
 use lifeboat_object::{ApiResource, GroupResource, ObjectKey, first_names};
 use lifeboat_volume::{
     BackupOrigin, ClaimOfVolume, RetainedFacts, RetainedPlan, RetainedVolume, VolumeHere, VolumePermissions,
-    VolumeRefusal, plan_retained,
+    plan_retained,
 };
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 /// Retained volumes and lost data of a restore.
 #[derive(Debug, Default)]
@@ -26,7 +24,7 @@ pub(crate) struct RetainedVolumes {
     /// Volumes of pods without claims whose data lies in a repository, by namespace and name of the pod.
     pub(crate) of_pods: BTreeMap<(String, String), BTreeSet<String>>,
     /// The treatments of all volumes.
-    pub(crate) treatments: Arc<VolumeTreatments>,
+    pub(crate) treatments: VolumeTreatments,
     /// Of which cluster the backup is.
     pub(crate) origin: BackupOrigin,
     /// True when the backup names its cluster.
@@ -69,12 +67,12 @@ impl RetainedVolumes {
         &self,
         target: &ObjectKey,
         desired: &Value,
-        mapping: &RestoreScope,
+        scope: &RestoreScope,
         env: &Env,
     ) -> Result<Option<PlannedVolume>, ClusterError> {
         let Some(volume) = self.of(target, desired) else { return Ok(None) };
         let namespace = volume.claim.as_ref().map_or("", |claim| claim.key.namespace.as_str());
-        let namespace = mapping.namespace(namespace);
+        let namespace = scope.namespace(namespace);
         let claims = ApiResource::persistent_volume_claims();
         let claim = match (is_volume(target), &volume.claim) {
             (false, _) => read(&env.cluster, &claims, target.namespace.as_deref(), &target.name).await?,
@@ -92,20 +90,13 @@ impl RetainedVolumes {
         };
         let here = VolumeHere::of(existing.as_ref(), user.as_ref());
         let allowed = VolumePermissions {
-            rebinds_released: mapping.restore.metadata.says_true(ANNOTATION_REBIND_RELEASED),
-            reuses_volumes: mapping.restore.metadata.says_true(ANNOTATION_REUSE_VOLUMES),
+            rebinds_released: scope.restore.metadata.says_true(ANNOTATION_REBIND_RELEASED),
+            reuses_volumes: scope.restore.metadata.says_true(ANNOTATION_REUSE_VOLUMES),
         };
-        let facts = RetainedFacts { volume, target: namespace, here: &here, origin: &self.origin, allowed };
         let of_claim = claim.as_ref().map(|claim| claim["spec"]["volumeName"].as_str().unwrap_or_default());
+        let facts = RetainedFacts { volume, target: namespace, here: &here, of_claim, origin: &self.origin, allowed };
         let is_dispensable = of_claim.is_some_and(|name| name != volume.name);
-        let plan = match plan_retained(facts) {
-            RetainedPlan::Rebind(_) if is_dispensable && of_claim != Some("") => {
-                let why = format!("the PersistentVolume {} was released, and its claim has another one", volume.name);
-                RetainedPlan::Refused(VolumeRefusal { why, next: "delete the claim first".to_owned() })
-            }
-            plan => plan,
-        };
-        Ok(Some(PlannedVolume { plan, existing, is_dispensable }))
+        Ok(Some(PlannedVolume { plan: plan_retained(facts), existing, is_dispensable }))
     }
 
     /// The warning of retained volumes among those that were made, where nothing says of which cluster the backup is.
@@ -147,17 +138,17 @@ impl RetainedVolumes {
         &self,
         target: &ObjectKey,
         from_backup: &Value,
-        mapping: &RestoreScope,
+        scope: &RestoreScope,
         env: &Env,
     ) -> Result<Option<String>, ClusterError> {
-        if allows_empty(&mapping.restore) {
+        if allows_empty(&scope.restore) {
             return Ok(None);
         }
         let namespace = from_backup["metadata"]["namespace"].as_str().unwrap_or_default();
         let why = match (target.resource.group.as_str(), target.resource.resource.as_str()) {
             ("", "persistentvolumeclaims") => {
                 let key = ObjectKey { namespace: Some(namespace.to_owned()), ..target.clone() };
-                self.treatments.loss(&key, from_backup, &mapping.restore)
+                self.treatments.loss(&key, from_backup, &scope.restore)
             }
             ("", "pods") => self.of_pods.get(&(namespace.to_owned(), target.name.clone())).map(|volumes| {
                 let volumes: Vec<&str> = volumes.iter().map(String::as_str).collect();
@@ -170,7 +161,7 @@ impl RetainedVolumes {
             _ => None,
         };
         let Some(why) = why else { return Ok(None) };
-        let Some(resource) = mapping.catalog.find(&target.resource) else { return Ok(None) };
+        let Some(resource) = scope.catalog.find(&target.resource) else { return Ok(None) };
         let there = read(&env.cluster, resource, target.namespace.as_deref(), &target.name).await?;
         let is_there = there.as_ref().is_some_and(stays);
         Ok((!is_there).then(|| {

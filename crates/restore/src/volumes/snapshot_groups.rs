@@ -2,11 +2,10 @@
 
 use crate::state::env::Env;
 use crate::state::lock::lock;
-use crate::state::messages::Messages;
-use crate::volumes::treatment::Recorded;
 use crate::walk::scope::RestoreScope;
 use lifeboat_api::well_known::ANNOTATION_VOLUME_SNAPSHOT_HANDLE;
 use lifeboat_object::{GroupResource, ObjectKey};
+use lifeboat_volume::RecordedVolumes;
 use lifeboat_volume::csi::{
     CsiError, GroupHandle, GroupTypes, Readiness, SNAPSHOT_API, SnapshotTypes, StubOf, make_annotated_content,
     make_ready, make_stub,
@@ -29,13 +28,12 @@ pub(crate) struct SnapshotGroups {
     recorded: BTreeMap<GroupHandle, BTreeSet<String>>,
     /// The stubs that were made.
     made: Mutex<HashMap<GroupHandle, Arc<OnceCell<()>>>>,
-    messages: Arc<Messages>,
     env: Env,
 }
 
 impl SnapshotGroups {
-    pub(crate) fn new(recorded: BTreeMap<GroupHandle, BTreeSet<String>>, messages: Arc<Messages>, env: &Env) -> Self {
-        Self { recorded, made: Mutex::default(), messages, env: env.clone() }
+    pub(crate) fn new(recorded: BTreeMap<GroupHandle, BTreeSet<String>>, env: &Env) -> Self {
+        Self { recorded, made: Mutex::default(), env: env.clone() }
     }
 
     /// Returns true if a stub was made for any group.
@@ -43,23 +41,21 @@ impl SnapshotGroups {
         lock(&self.made).values().any(|made| made.initialized())
     }
 
-    /// Makes a stub for the group of a VolumeSnapshot before the snapshot is made. A failure is a warning: drivers that
-    /// do not record the snapshots of a group need no stub.
-    pub(crate) async fn before(&self, target: &ObjectKey, from_backup: &Value, mapping: &RestoreScope) {
-        let Some(group) = of_group(target, from_backup) else { return };
-        let Some(types) = GroupTypes::of(&mapping.catalog) else { return };
+    /// Makes a stub for the group of a VolumeSnapshot before the snapshot is made. A failure is a warning, which is returned:
+    /// drivers that do not record the snapshots of a group need no stub.
+    pub(crate) async fn before(&self, target: &ObjectKey, from_backup: &Value, scope: &RestoreScope) -> Option<String> {
+        let group = of_group(target, from_backup)?;
+        let types = GroupTypes::of(&scope.catalog)?;
         let mut snapshots = self.recorded.get(&group).cloned().unwrap_or_default();
         let own = from_backup["metadata"]["annotations"][ANNOTATION_VOLUME_SNAPSHOT_HANDLE].as_str();
         snapshots.extend(own.filter(|handle| !handle.is_empty()).map(str::to_owned));
         let namespace = target.namespace.as_deref().unwrap_or_default();
         let stub = Arc::clone(lock(&self.made).entry(group.clone()).or_default());
         let of = StubOf { namespace, snapshots: &snapshots };
-        let make = || make_stub(&self.env.cluster, &types, &mapping.restore, &group, of);
-        if let Err(e) = stub.get_or_try_init(make).await {
-            let (GroupHandle { handle, .. }, what) = (&group, "nothing stands for the group of the snapshot");
-            let text = format!("{what}, {handle}, so that {target} may not become ready: {e}");
-            self.messages.warning(target, &text);
-        }
+        let make = || make_stub(&self.env.cluster, &types, &scope.restore, &group, of);
+        let e = stub.get_or_try_init(make).await.err()?;
+        let (GroupHandle { handle, .. }, what) = (&group, "nothing stands for the group of the snapshot");
+        Some(format!("{what}, {handle}, so that {target} may not become ready: {e}"))
     }
 
     /// Makes the content of a VolumeSnapshot whose snapshot is named only by annotations in the backup.
@@ -70,27 +66,34 @@ impl SnapshotGroups {
         &self,
         target: &ObjectKey,
         from_backup: &Value,
-        mapping: &RestoreScope,
+        scope: &RestoreScope,
     ) -> Result<(), CsiError> {
         if target.resource != GroupResource::new(SNAPSHOT_API, "volumesnapshots") {
             return Ok(());
         }
-        let Some(types) = SnapshotTypes::of(&mapping.catalog) else { return Ok(()) };
-        make_annotated_content(&self.env.cluster, &types, &mapping.restore, from_backup).await
+        let Some(types) = SnapshotTypes::of(&scope.catalog) else { return Ok(()) };
+        make_annotated_content(&self.env.cluster, &types, &scope.restore, from_backup).await
     }
 
-    /// Makes a VolumeSnapshot of a group ready that was made under this name, in a cluster that serves no groups.
-    pub(crate) async fn after(&self, target: &ObjectKey, name: &str, from_backup: &Value, mapping: &RestoreScope) {
-        if of_group(target, from_backup).is_none() || GroupTypes::of(&mapping.catalog).is_some() {
-            return;
+    /// Makes a VolumeSnapshot of a group ready that was made under this name, in a cluster that serves no groups. Returns the
+    /// warning of one that does not become ready.
+    pub(crate) async fn after(
+        &self,
+        target: &ObjectKey,
+        name: &str,
+        from_backup: &Value,
+        scope: &RestoreScope,
+    ) -> Option<String> {
+        if of_group(target, from_backup).is_none() || GroupTypes::of(&scope.catalog).is_some() {
+            return None;
         }
-        let Some(types) = SnapshotTypes::of(&mapping.catalog) else { return };
+        let types = SnapshotTypes::of(&scope.catalog)?;
         let namespace = target.namespace.as_deref().unwrap_or_default();
         let deadline = Instant::now() + READY;
         let why = loop {
             let state = make_ready(&self.env.cluster, &types, namespace, name).await;
             let why = match state {
-                Ok(Readiness::Ready) => return,
+                Ok(Readiness::Ready) => return None,
                 Ok(Readiness::Waits) => format!("its content {name} is not ready"),
                 Err(e @ (CsiError::Cluster(_) | CsiError::Unreadable { .. })) => e.to_string(),
                 Err(e) => break e.to_string(),
@@ -100,13 +103,12 @@ impl SnapshotGroups {
             }
             tokio::select! {
                 () = sleep(PAUSE) => {}
-                () = self.env.operation.cancel.cancelled() => return,
+                () = self.env.operation.cancel.cancelled() => return None,
             }
         };
-        let text = format!(
+        Some(format!(
             "{target} is of a group, and the cluster serves no VolumeGroupSnapshots, without which it may not become ready: {why}"
-        );
-        self.messages.warning(target, &text);
+        ))
     }
 }
 
@@ -118,7 +120,7 @@ fn of_group(target: &ObjectKey, from_backup: &Value) -> Option<GroupHandle> {
 }
 
 /// The groups that the files of a backup record.
-pub(crate) fn recorded_groups(recorded: &Recorded) -> BTreeMap<GroupHandle, BTreeSet<String>> {
+pub(crate) fn recorded_groups(recorded: &RecordedVolumes) -> BTreeMap<GroupHandle, BTreeSet<String>> {
     let mut out: BTreeMap<GroupHandle, BTreeSet<String>> = BTreeMap::new();
     for info in recorded.snapshots.values().filter(|info| !info.volume_group_snapshot_handle.is_empty()) {
         let group = GroupHandle { driver: info.driver.clone(), handle: info.volume_group_snapshot_handle.clone() };
@@ -144,7 +146,7 @@ mod tests {
         let snapshots =
             [("a", info("g", "s-a")), ("b", info("g", "s-b")), ("c", info("", "s-c")), ("d", info("h", "s-d"))];
         let snapshots = snapshots.map(|(claim, info)| (known::claim("n", claim), info)).into();
-        let groups = recorded_groups(&Recorded { snapshots, ..Recorded::default() });
+        let groups = recorded_groups(&RecordedVolumes { snapshots, ..RecordedVolumes::default() });
         let of = |handle: &str, all: &[&str]| {
             let all: BTreeSet<String> = all.iter().map(|&one| one.to_owned()).collect();
             (GroupHandle { driver: "d".into(), handle: handle.into() }, all)

@@ -1,11 +1,13 @@
 //! Queue of the objects that are tried again, by row number: they were refused for a reason that can pass, could not be
 //! read, or are being deleted in the cluster.
 
+use crate::object::item_failure::{unreadable, without_namespace};
+use crate::object::required_namespaces;
 use crate::state::attempt::{Attempt, AttemptNumber, Obstacle, SourceObject};
 use crate::state::checkpoint::Checkpoint;
 use crate::state::item_result::{HandledItem, ItemResult};
 use crate::state::retry::can_be_read_later;
-use crate::walk::level_context::LevelContext;
+use crate::walk::context::RestoreContext;
 use crate::walk::levels;
 use crate::walk::running::{AttemptsInFlight, Waiting};
 use crate::walk::scope::RestoreScope;
@@ -13,6 +15,7 @@ use backon::{BackoffBuilder, ExponentialBuilder};
 use lifeboat_archive::index::Row;
 use lifeboat_object::ResultScope;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
@@ -66,7 +69,7 @@ impl Deferred {
     /// here unless a later level builds on them: the controller that must complete the deletion may be restored later.
     pub(crate) async fn drain(
         &mut self,
-        context: &LevelContext,
+        context: &Arc<RestoreContext>,
         checkpoint: &mut Checkpoint,
         at_the_end: bool,
     ) -> Vec<HandledItem> {
@@ -107,7 +110,7 @@ impl Deferred {
     }
 }
 
-fn is_built_on(context: &LevelContext, row: usize) -> bool {
+fn is_built_on(context: &Arc<RestoreContext>, row: usize) -> bool {
     context.row(row).is_some_and(|row| levels::is_built_on(&row.resource.to_string()))
 }
 
@@ -125,15 +128,16 @@ struct Round {
 async fn retry(
     waiting: Vec<Waiting>,
     round: Round,
-    context: &LevelContext,
+    context: &Arc<RestoreContext>,
     running: &mut AttemptsInFlight<'_>,
 ) -> bool {
-    context.namespaces.next_round();
+    context.state.namespaces.next_round();
     let rows =
         waiting.iter().filter(|one| one.obstacle == Obstacle::NamespaceMissing).filter_map(|one| context.row(one.row));
     // Objects of those that are still missing need not be read.
     let missing =
-        context.namespaces.missing(rows.filter_map(|row| RestoreScope::namespace_needed(row)).collect()).await;
+        required_namespaces::ensure_all(context, rows.filter_map(|row| RestoreScope::namespace_needed(row)).collect())
+            .await;
     let (mut turns, mut is_last_of_any) = (BTreeMap::new(), false);
     for one in waiting {
         let Some(row) = context.row(one.row) else { continue };
@@ -145,7 +149,7 @@ async fn retry(
         match RestoreScope::namespace_needed(row) {
             Some(needed) if one.obstacle == Obstacle::NamespaceMissing && missing.contains(needed) => {
                 let attempt = if turn.last {
-                    context.restorer.without_namespace(row).await
+                    without_namespace(context, row).await
                 } else {
                     Attempt::Later(Obstacle::NamespaceMissing)
                 };
@@ -162,11 +166,11 @@ async fn retry(
 
 async fn read_again(
     mut turns: BTreeMap<usize, AttemptNumber>,
-    context: &LevelContext,
+    context: &Arc<RestoreContext>,
     running: &mut AttemptsInFlight<'_>,
 ) {
     let mut reading = JoinSet::new();
-    let mut contents = context.mapping.archive.read(turns.keys().copied().collect(), &mut reading);
+    let mut contents = context.scope.archive.read(turns.keys().copied().collect(), &mut reading);
     let failure = loop {
         let item = tokio::select! {
             biased;
@@ -193,7 +197,7 @@ async fn read_again(
     // Nothing follows a failure: these were not read.
     for (row, turn) in turns {
         let attempt = match &failure {
-            Some(e) if turn.last || !can_be_read_later(e) => context.restorer.unreadable(row, e),
+            Some(e) if turn.last || !can_be_read_later(e) => unreadable(context, row, e),
             _ => Attempt::Later(Obstacle::Passing),
         };
         running.take(row, turn, attempt);
@@ -201,7 +205,7 @@ async fn read_again(
 }
 
 /// Ends the objects that wait, when the restore ends early.
-fn given_up(waiting: &[Waiting], context: &LevelContext) -> Vec<HandledItem> {
+fn given_up(waiting: &[Waiting], context: &Arc<RestoreContext>) -> Vec<HandledItem> {
     let (count, why) = (waiting.len(), context.stop.why_nothing_is_begun());
     let message = match count {
         1 => format!("1 object that could not be restored at first was not tried again: {why}"),

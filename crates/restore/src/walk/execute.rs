@@ -1,11 +1,12 @@
 //! Restores one level after the other, and many objects of a level at once.
 
+use crate::object::required_namespaces;
 use crate::state::attempt::{AttemptNumber, SourceObject};
 use crate::state::checkpoint::Checkpoint;
 use crate::state::item_result::{HandledItem, ItemResult};
+use crate::walk::context::RestoreContext;
 use crate::walk::deferred::Deferred;
 use crate::walk::existence::{Existence, ExistingObjects, LOOK_FOR};
-use crate::walk::level_context::LevelContext;
 use crate::walk::levels::Level;
 use crate::walk::prefetch::PrefetchedState;
 use crate::walk::read::{Facts, StateDigest};
@@ -28,15 +29,15 @@ pub(crate) struct LevelResult {
 pub(crate) async fn level(
     level: Level,
     ahead: Option<PrefetchedState>,
-    context: &LevelContext,
+    context: &Arc<RestoreContext>,
     checkpoint: &mut Checkpoint,
     deferred: &mut Deferred,
 ) -> LevelResult {
-    context.namespaces.next_round();
-    if context.is_resumed {
+    context.state.namespaces.next_round();
+    if context.state.is_resumed {
         // Also of objects that are done: only the cluster tells whether this restore has made the namespace.
         let rows = level.items.iter().filter_map(|one| context.row(one.row));
-        context.namespaces.missing(rows.filter_map(|row| row.namespace()).collect()).await;
+        required_namespaces::ensure_all(context, rows.filter_map(|row| row.namespace()).collect()).await;
     }
     let is_of_namespaces = level.is_of_namespaces();
     let (mut settled, open) = split(&level.items, |one| checkpoint.done(one.row).filter(|_| !is_of_namespaces));
@@ -51,7 +52,7 @@ pub(crate) async fn level(
         let Some(row) = context.row(one.row) else { continue };
         if context.stays(row, one, &presence) {
             if !one.ended {
-                context.restorer.messages.unchanged(&context.target_of(&row.key()));
+                context.state.messages.unchanged(&context.scope.target_of(&row.key()));
             }
             settled.push((one, ItemResult::Skipped));
         } else {
@@ -66,7 +67,7 @@ pub(crate) async fn level(
         running.make_room();
     }
     let mut reading = JoinSet::new();
-    let mut contents = context.mapping.archive.read(rows.clone(), &mut reading);
+    let mut contents = context.scope.archive.read(rows.clone(), &mut reading);
     loop {
         let item = tokio::select! {
             biased;
@@ -84,7 +85,7 @@ pub(crate) async fn level(
         };
         let Some(row) = context.row(item.row) else { continue };
         let key = row.key();
-        let seen = presence.look(&context.target_of(&key), StateDigest::of(&item.head));
+        let seen = presence.look(&context.scope.target_of(&key), StateDigest::of(&item.head));
         let exists = matches!(seen, Existence::Exists | Existence::Unchanged);
         running.start(SourceObject { row: item.row, key, body: item.body, exists }, AttemptNumber::default()).await;
     }
@@ -96,7 +97,7 @@ pub(crate) async fn level(
 
 /// Skips a level when the restore ends early: objects that an earlier run has restored are listed, and the others are
 /// left.
-pub(crate) async fn pass_over(level: Level, context: &LevelContext, checkpoint: &mut Checkpoint) -> LevelResult {
+pub(crate) async fn pass_over(level: Level, context: &Arc<RestoreContext>, checkpoint: &mut Checkpoint) -> LevelResult {
     let (settled, open) = split(&level.items, |one| checkpoint.done(one.row));
     let mut running = AttemptsInFlight::new(context, checkpoint);
     // Namespaces have a list of their own.
@@ -120,13 +121,13 @@ fn split(items: &[Facts], done: impl Fn(&Facts) -> Option<ItemResult>) -> (Vec<(
 }
 
 /// Takes those of these objects that no attempt has begun, so that none begins them; gives how many.
-fn take_untouched(rows: &[usize], context: &LevelContext) -> u64 {
-    rows.iter().filter(|row| context.begun.begin(**row)).count() as u64
+fn take_untouched(rows: &[usize], context: &RestoreContext) -> u64 {
+    rows.iter().filter(|row| context.state.claimed.begin(**row)).count() as u64
 }
 
 /// Checks which objects of a level are in the cluster already.
-async fn look(level: &Level, ahead: Option<PrefetchedState>, context: &LevelContext) -> Arc<ExistingObjects> {
-    let lookup = context.lookup();
+async fn look(level: &Level, ahead: Option<PrefetchedState>, context: &RestoreContext) -> Arc<ExistingObjects> {
+    let lookup = context.scope.lookup(&context.env);
     let places = lookup.places(level);
     // What is seen in a namespace that is being deleted will not be there when it is gone.
     let namespaces_to_list = places.keys().filter_map(|(_, namespace)| namespace.as_deref());
@@ -134,11 +135,11 @@ async fn look(level: &Level, ahead: Option<PrefetchedState>, context: &LevelCont
     let looked_at: HashSet<&str> = namespaces_to_list.chain(namespaces_seen).collect();
     let rows = level.items.iter().filter_map(|one| context.row(one.row));
     let names: BTreeSet<&str> = rows.filter_map(|row| row.namespace()).collect();
-    let needed = names.into_iter().filter(|name| looked_at.contains(context.mapping.namespace(name))).collect();
+    let needed = names.into_iter().filter(|name| looked_at.contains(context.scope.namespace(name))).collect();
     // What is missing is not said here: the attempt at an object in such a namespace says what is wrong.
-    context.namespaces.missing(needed).await;
+    required_namespaces::ensure_all(context, needed).await;
     // Asked after the wait for namespaces: what was seen before one went says nothing about the one that came.
-    match ahead.filter(|_| !context.namespaces.has_changed_any()).and_then(PrefetchedState::still_counts) {
+    match ahead.filter(|_| !context.state.namespaces.has_changed_any()).and_then(PrefetchedState::still_counts) {
         Some(presence) => presence,
         None => Arc::new(lookup.look(places, LOOK_FOR).await),
     }

@@ -11,13 +11,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Resets the objects that an earlier run has restored into a namespace which has another UID than the checkpoint
 /// notes, is gone, or cannot be read. Objects without a namespace stay done.
-pub(crate) async fn look_again(checkpoint: &mut Checkpoint, mapping: &RestoreScope, resource: &ApiResource, env: &Env) {
+pub(crate) async fn look_again(checkpoint: &mut Checkpoint, scope: &RestoreScope, resource: &ApiResource, env: &Env) {
     let mut done: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
-    for (number, row) in mapping.archive.rows().enumerate() {
+    for (number, row) in scope.archive.rows().enumerate() {
         if checkpoint.done(number).is_some()
             && let Some(namespace) = namespace_of(row)
         {
-            done.entry(mapping.namespace(namespace)).or_default().push(number);
+            done.entry(scope.namespace(namespace)).or_default().push(number);
         }
     }
     let noted = checkpoint.namespaces().all();

@@ -5,28 +5,26 @@ use crate::actions::{ActionConfig, built_in_actions};
 use crate::end::outcome::RestoreError;
 use crate::object::apply::Actions;
 use crate::object::desired::ObjectBuilder;
-use crate::object::job_pods::JobPods;
 use crate::request::existing_policies::ExistingPolicies;
 use crate::request::load::{modifiers, policies, version_priorities};
-use crate::request::modifier::{Modifiers, Schemas};
+use crate::request::modifier::Schemas;
 use crate::request::settings::{Request, ValidationErrors};
 use crate::state::defined::Defined;
 use crate::state::env::Env;
 use crate::state::stop::Stop;
 use crate::volumes::native::NativeVolumeRestore;
-use crate::volumes::report::VolumeTreatments;
+use crate::volumes::restored::RestoredVolumes;
 use crate::volumes::retained::RetainedVolumes;
 use crate::volumes::snapshot_groups::recorded_groups;
-use crate::volumes::treatment::{Recorded, VolumeFiles};
 use crate::walk::existence::ExistenceLookup;
 use crate::walk::levels::{Level, into_levels};
 use crate::walk::prefetch::Prefetch;
-use crate::walk::read::{Contents, Facts, Kinds, StateDigest, filter_namespace, namespaces_in, scan};
+use crate::walk::read::{Contents, Facts, Kinds, ScanRules, StateDigest, filter_namespace, namespaces_in, scan};
 use crate::walk::same_target::SameTarget;
-use crate::walk::scope::RestoreScope;
+use crate::walk::scope::{FilterInput, RestoreOptions, RestoreScope, SelectedRows};
 use crate::walk::versions::{ChosenRows, VersionPriorities, choose};
 use futures::FutureExt;
-use lifeboat_action::{ActionError, RestoreItemAction};
+use lifeboat_action::ActionError;
 use lifeboat_api::Restore;
 use lifeboat_archive::index::Row;
 use lifeboat_archive::layout::BackupFile;
@@ -34,9 +32,9 @@ use lifeboat_hook::RestoreHooks;
 use lifeboat_object::{ApiResource, Catalog, GroupResource, ObjectKey, ResultScope, chain};
 use lifeboat_select::{ResourcePolicies, RestoreFilter, RestoredFacts, SelectorError};
 use lifeboat_store::{Archive, OpenOptions, StoreError};
-use lifeboat_volume::BackupOrigin;
 use lifeboat_volume::csi::{GroupHandle, SnapshotsOfBackup, restore_actions};
 use lifeboat_volume::facts::ClaimKey;
+use lifeboat_volume::{BackupOrigin, RecordedVolumes, VolumeFiles};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,44 +44,30 @@ const LONGEST_DISCOVERY: Duration = Duration::from_secs(60);
 
 /// A restore whose archive was read and checked, and whose objects are ordered.
 pub(crate) struct PreparedRestore {
-    /// The types that the cluster serves.
-    pub(crate) catalog: Catalog,
+    /// The objects that are restored, in a cluster that serves the types that are known.
+    pub(crate) scope: Arc<RestoreScope>,
+    /// Makes the objects to be written.
+    pub(crate) builder: Arc<ObjectBuilder>,
     /// The objects to restore, in order.
     pub(crate) levels: Vec<Level>,
-    /// Treatment of volumes and claims.
-    pub(crate) volumes: Arc<VolumeTreatments>,
+    /// Objects of the first levels that were found in the cluster while the archive was read.
+    pub(crate) ahead: Prefetch,
+    pub(crate) contents: ContentsSummary,
+    filters: FilterInput,
+    /// Set when nothing more is to be begun.
+    pub(crate) stop: Arc<Stop>,
+    pub(crate) env: Env,
+}
+
+/// Facts about the contents of an archive for the reports and the last stages of a restore.
+pub(crate) struct ContentsSummary {
     /// The snapshots of each group that the backup records.
     pub(crate) groups: BTreeMap<GroupHandle, BTreeSet<String>>,
     /// Rows of the objects whose owners a restore can bring back, in ascending order.
     pub(crate) with_owners: Vec<usize>,
     /// Number of objects of each type that are left out, by reason.
     pub(crate) left_out: BTreeMap<(GroupResource, &'static str), u64>,
-    pub(crate) restore: Arc<Restore>,
-    pub(crate) hooks: Arc<RestoreHooks>,
-    policies: Option<ResourcePolicies>,
-    modifiers: Arc<Modifiers>,
-    schemas: Arc<Schemas>,
-    in_backup: BTreeSet<String>,
-    pub(crate) archive: Archive,
-    /// Objects of the first levels that were found in the cluster while the archive was read.
-    pub(crate) ahead: Prefetch,
-    chosen: Arc<ChosenRows>,
-    same_target: Arc<SameTarget>,
-    lists_existing: bool,
     pub(crate) kinds: Kinds,
-    provisioned: Arc<BTreeSet<String>>,
-    job_pods: Arc<JobPods>,
-    /// Volumes that are made from native snapshots.
-    pub(crate) native_volumes: Arc<NativeVolumeRestore>,
-    /// Volumes that come back as they are, and data that does not come.
-    pub(crate) retained: Arc<RetainedVolumes>,
-    actions: Vec<Arc<dyn RestoreItemAction>>,
-    /// Longest wait for objects that are being deleted, and for any resource.
-    pub(crate) terminating_timeout: Duration,
-    pub(crate) resource_timeout: Duration,
-    /// Set when nothing more is to be begun.
-    pub(crate) stop: Arc<Stop>,
-    pub(crate) env: Env,
 }
 
 impl PreparedRestore {
@@ -134,75 +118,85 @@ impl PreparedRestore {
         restored.sort_unstable();
         // The others come where something needs them.
         let rows = restored.iter().chain(chosen.rows()).filter_map(|n| Some((*n, archive.row(*n)?)));
-        let same_target = Arc::new(SameTarget::of(rows, &in_backup, &restore.spec.namespace_mapping));
+        let same_target = SameTarget::of(rows, &in_backup, &restore.spec.namespace_mapping);
         drop(restored);
-        let volumes = Arc::new(contents.volumes);
         let origin = if contents.retained.is_empty() { None } else { origin(restore, env).await? };
-        let retained = Arc::new(RetainedVolumes {
+        let retained = RetainedVolumes {
             names_cluster: origin.is_some(),
             origin: origin.unwrap_or_default(),
             volumes: contents.retained,
             of_pods: recorded.of_pods.clone(),
-            treatments: Arc::clone(&volumes),
-        });
+            treatments: contents.volumes,
+        };
         let levels = into_levels(contents.facts, |n| archive.row(n), &request.settings.priorities, &catalog);
         ahead.keep(&levels);
         let config =
             ActionConfig::load(&env.cluster, &restore.metadata.namespace).await.map_err(|e| config_error(&e))?;
         let mut actions = built_in_actions(&env.cluster, &config);
-        let chosen = Arc::new(chosen);
-        actions.extend(restore_actions(&env.cluster, &catalog, snapshots_of_backup(&archive, &chosen, &recorded)));
+        let rows = Arc::new(SelectedRows { chosen, same_target });
+        actions.extend(restore_actions(&env.cluster, &catalog, snapshots_of_backup(&archive, &rows, &recorded)));
         actions.extend(env.actions.restore_item.iter().cloned());
-        Ok(Self {
-            actions,
-            policies,
+        let (restore, stop) = (Arc::new(restore.clone()), Arc::new(Stop::with(&env.operation.cancel)));
+        served_namespaces(&catalog, env)?;
+        let actions = Actions::resolve(actions, &catalog, Arc::clone(&restore), Arc::clone(&stop));
+        let native = NativeVolumeRestore::new(contents.native, &restore, env);
+        let builder = ObjectBuilder {
+            actions: actions.map_err(|e| ValidationErrors(vec![e]))?,
+            job_pods: Arc::new(contents.job_pods),
+            volumes: Arc::new(RestoredVolumes { provisioned: contents.provisioned, native, retained }),
             modifiers,
             schemas: Arc::new(Schemas::new(&env.cluster)),
-            catalog,
-            levels,
-            retained,
-            volumes,
-            groups: recorded_groups(&recorded),
-            with_owners: contents.with_owners,
-            left_out: contents.left_out,
-            restore: Arc::new(restore.clone()),
-            hooks: Arc::new(hooks.with_most(request.settings.max_hook_timeout)),
-            in_backup,
-            archive,
-            ahead,
-            chosen,
-            same_target,
+        };
+        let existing = ExistingPolicies::new(&restore.spec, &catalog).map_err(invalid_selector)?;
+        let hooks = Arc::new(hooks.with_most(request.settings.max_hook_timeout));
+        let options = RestoreOptions {
             lists_existing: request.settings.lists_existing,
-            kinds: contents.kinds,
-            provisioned: Arc::new(contents.provisioned),
-            job_pods: Arc::new(contents.job_pods),
-            native_volumes: Arc::new(NativeVolumeRestore::new(contents.native, restore, env)),
             terminating_timeout: request.settings.terminating_resource_timeout.to_std(),
             resource_timeout: request.settings.resource_timeout.to_std(),
-            stop: Arc::new(Stop::with(&env.operation.cancel)),
+        };
+        Ok(Self {
+            scope: Arc::new(RestoreScope { restore, catalog, filter, archive, existing, hooks, rows, options }),
+            builder: Arc::new(builder),
+            levels,
+            ahead,
+            contents: ContentsSummary {
+                groups: recorded_groups(&recorded),
+                with_owners: contents.with_owners,
+                left_out: contents.left_out,
+                kinds: contents.kinds,
+            },
+            filters: FilterInput { policies, in_backup },
+            stop,
             env: env.clone(),
         })
     }
 
     /// Asks for the types again, after these were defined, and waits until they are served. When the cluster does not say, the
     /// restore goes on with those that it served before: objects of the others fail, each with an error of its own.
-    pub(crate) async fn discover_again(&mut self, defined: &Defined) {
-        let time = self.resource_timeout.min(LONGEST_DISCOVERY);
+    ///
+    /// # Errors
+    /// The cluster serves no namespaces any more, or the restore selects with what is no selector.
+    pub(crate) async fn discover_again(&mut self, defined: &Defined) -> Result<(), RestoreError> {
+        let time = self.scope.options.resource_timeout.min(LONGEST_DISCOVERY);
         match defined.discover(time, &self.env).await {
             Ok((catalog, missing)) => {
-                tell_failures(&self.catalog, &catalog, &self.env);
-                self.catalog = catalog;
+                tell_failures(&self.scope.catalog, &catalog, &self.env);
                 if !missing.is_empty() && !self.stop.has_come() {
                     let (types, seconds) = (missing.join(", "), time.as_secs());
                     let text = format!("this restore has defined types that are not served after {seconds} s: {types}");
                     self.env.operation.journal.warn(&ResultScope::Cluster, text);
                 }
+                served_namespaces(&catalog, &self.env)?;
+                let builder = self.builder.serving(&catalog).map_err(|e| ValidationErrors(vec![e]))?;
+                let scope = self.scope.serving(catalog, &self.filters).map_err(invalid_selector)?;
+                (self.scope, self.builder) = (Arc::new(scope), Arc::new(builder));
             }
             Err(e) => {
                 let text = format!("refresh discovery after restoring CRDs: {}", chain(&e));
                 self.env.operation.journal.warn(&ResultScope::Cluster, text);
             }
         }
+        Ok(())
     }
 
     /// The type of namespaces.
@@ -210,36 +204,17 @@ impl PreparedRestore {
     /// # Errors
     /// The cluster serves none.
     pub(crate) fn namespaces(&self) -> Result<Arc<ApiResource>, RestoreError> {
-        let found = self.catalog.find(&GroupResource::namespaces()).cloned();
-        found.ok_or_else(|| RestoreError::NoNamespaces(self.env.cluster.url().to_owned()))
+        served_namespaces(&self.scope.catalog, &self.env)
     }
+}
 
-    /// Returns the maker of the objects to be written while the cluster serves these types; it includes the mapping of
-    /// keys.
-    pub(crate) fn builder(&self) -> Result<ObjectBuilder, RestoreError> {
-        self.namespaces()?;
-        let catalog = &self.catalog;
-        let filter = RestoreFilter::new(&self.restore.spec, self.policies.as_ref(), catalog, &self.in_backup)
-            .map_err(invalid_selector)?;
-        let (restore, stop) = (Arc::clone(&self.restore), Arc::clone(&self.stop));
-        let existing = ExistingPolicies::new(&self.restore.spec, catalog).map_err(invalid_selector)?;
-        let actions = Actions::resolve(self.actions.clone(), catalog, Arc::clone(&restore), stop);
-        let (archive, chosen, hooks) = (self.archive.clone(), Arc::clone(&self.chosen), Arc::clone(&self.hooks));
-        let (catalog, same_target) = (catalog.clone(), Arc::clone(&self.same_target));
-        let lists_existing = self.lists_existing;
-        let mapping =
-            RestoreScope { restore, catalog, filter, archive, existing, hooks, chosen, same_target, lists_existing };
-        Ok(ObjectBuilder {
-            mapping: Arc::new(mapping),
-            actions: actions.map_err(|e| ValidationErrors(vec![e]))?,
-            provisioned: Arc::clone(&self.provisioned),
-            job_pods: Arc::clone(&self.job_pods),
-            native_volumes: Arc::clone(&self.native_volumes),
-            retained: Arc::clone(&self.retained),
-            modifiers: Arc::clone(&self.modifiers),
-            schemas: Arc::clone(&self.schemas),
-        })
-    }
+/// The type of namespaces among these types.
+///
+/// # Errors
+/// The cluster serves none.
+fn served_namespaces(catalog: &Catalog, env: &Env) -> Result<Arc<ApiResource>, RestoreError> {
+    let found = catalog.find(&GroupResource::namespaces()).cloned();
+    found.ok_or_else(|| RestoreError::NoNamespaces(env.cluster.url().to_owned()))
 }
 
 /// Selection that a restore makes from an archive.
@@ -258,7 +233,7 @@ struct SelectionInput<'a> {
     policies: Option<&'a ResourcePolicies>,
     priorities: VersionPriorities,
     catalog: &'a Catalog,
-    recorded: &'a Recorded,
+    recorded: &'a RecordedVolumes,
     env: &'a Env,
 }
 
@@ -278,7 +253,8 @@ impl SelectionInput<'_> {
         };
         let look =
             Prefetch::look(&lookup, into_levels(likely, |n| archive.row(n), &request.settings.priorities, catalog));
-        let scan = scan(archive, rows, &filter, recorded, env);
+        let wants_volumes = restore.spec.restore_pvs != Some(false);
+        let scan = scan(archive, rows, ScanRules { filter: &filter, recorded, wants_volumes }, env);
         // An archive that cannot be read ends this at once, without waiting for the lists.
         let (contents, ahead) = futures::try_join!(scan, look.map(Ok))?;
         Ok(Selected { in_backup, filter, chosen, contents, ahead })
@@ -336,7 +312,7 @@ async fn origin(restore: &Restore, env: &Env) -> Result<Option<BackupOrigin>, Re
     Ok(Some(BackupOrigin::of(&of_backup, &env.cluster.uid().await?)))
 }
 
-async fn recorded(restore: &Restore, env: &Env) -> Result<Recorded, StoreError> {
+async fn recorded(restore: &Restore, env: &Env) -> Result<RecordedVolumes, StoreError> {
     let backup = &restore.spec.backup_name;
     let files = VolumeFiles {
         infos: env.store.backup_file(backup, BackupFile::VolumeInfo).await?.unwrap_or_default(),
@@ -344,12 +320,12 @@ async fn recorded(restore: &Restore, env: &Env) -> Result<Recorded, StoreError> 
         pod_volumes: env.store.backup_file(backup, BackupFile::PodVolumeBackups).await?.flatten().unwrap_or_default(),
         snapshots: env.store.backup_file(backup, BackupFile::CsiVolumeSnapshots).await?.flatten().unwrap_or_default(),
     };
-    Ok(Recorded::of(files, restore.spec.restore_pvs == Some(false)))
+    Ok(RecordedVolumes::of(files))
 }
 
 /// Collects the input of the actions for CSI snapshots.
-fn snapshots_of_backup(archive: &Archive, chosen: &Arc<ChosenRows>, recorded: &Recorded) -> SnapshotsOfBackup {
-    let (archive, chosen) = (archive.clone(), Arc::clone(chosen));
+fn snapshots_of_backup(archive: &Archive, rows: &Arc<SelectedRows>, recorded: &RecordedVolumes) -> SnapshotsOfBackup {
+    let (archive, rows) = (archive.clone(), Arc::clone(rows));
     let key_of = |claim: &ObjectKey| {
         let namespace = claim.namespace.clone().unwrap_or_default();
         ClaimKey { namespace, name: claim.name.clone() }
@@ -358,7 +334,7 @@ fn snapshots_of_backup(archive: &Archive, chosen: &Arc<ChosenRows>, recorded: &R
     SnapshotsOfBackup {
         drivers: drivers.collect(),
         failed: recorded.failed_claims.iter().map(key_of).collect(),
-        holds: Arc::new(move |key| chosen.find(key, |number| archive.row(number)).is_some()),
+        holds: Arc::new(move |key| rows.chosen.find(key, |number| archive.row(number)).is_some()),
     }
 }
 
@@ -388,7 +364,7 @@ mod tests {
         let action = Arc::new(Scripted::new(|item, _| Ok(RestoreItemOutput::with(item))));
         let RestoreFixture { request, env, .. } = &RestoreFixture::new(&[config_map("a")], &action).await;
         let prepared = PreparedRestore::begin(request, &prepare(request).unwrap(), env).await.unwrap();
-        let names: Vec<&str> = prepared.actions.iter().map(|action| action.name()).collect();
+        let names = prepared.builder.actions.names();
         let expected: Vec<&str> =
             BUILT_IN_ACTIONS.into_iter().chain(RESTORE_ACTIONS).chain(["test/scripted"]).collect();
         assert_eq!(names, expected);

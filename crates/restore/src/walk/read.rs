@@ -4,13 +4,12 @@ use crate::object::job_pods::{JobPods, SeenJobs, has_ended};
 use crate::object::owner_references::has_owners;
 use crate::state::env::Env;
 use crate::volumes::report::VolumeTreatments;
-use crate::volumes::treatment::{Recorded, RestoreMethod, decide};
 use lifeboat_archive::index::Row;
 use lifeboat_archive::native_snapshot::NativeSnapshot;
 use lifeboat_object::{GroupResource, Head, ObjectKey};
 use lifeboat_select::{RestoreFilter, RestoredFacts};
 use lifeboat_store::{Archive, StoreError};
-use lifeboat_volume::RetainedVolume;
+use lifeboat_volume::{RecordedVolumes, RestoreMethod, RetainedVolume, SavedVolume, plan_volume};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -54,14 +53,23 @@ pub(crate) struct Facts {
     pub(crate) state: StateDigest,
 }
 
+/// Rules of a scan.
+#[derive(Clone, Copy)]
+pub(crate) struct ScanRules<'a> {
+    pub(crate) filter: &'a RestoreFilter,
+    pub(crate) recorded: &'a RecordedVolumes,
+    /// Set unless the user wants no volumes from snapshots.
+    pub(crate) wants_volumes: bool,
+}
+
 /// Reads these rows. A damaged or hostile archive is refused here.
 pub(crate) async fn scan(
     archive: &Archive,
     rows: Vec<usize>,
-    filter: &RestoreFilter,
-    recorded: &Recorded,
+    rules: ScanRules<'_>,
     env: &Env,
 ) -> Result<Contents, StoreError> {
+    let ScanRules { filter, recorded, wants_volumes } = rules;
     let mut tasks = JoinSet::new();
     let mut items = archive.read(rows, &mut tasks);
     let (mut out, mut jobs) = (Contents::default(), SeenJobs::default());
@@ -96,17 +104,18 @@ pub(crate) async fn scan(
         };
         match key.resource.resource.as_str() {
             "persistentvolumes" => {
-                let verdict = decide(&key.name, &object, recorded);
-                let snapshot = recorded.native.get(&key.name).filter(|_| verdict == RestoreMethod::FromNative);
-                out.volumes.volume(&key.name, (verdict, snapshot), included);
+                let saved = SavedVolume { name: &key.name, object: &object };
+                let method = plan_volume(saved, recorded, wants_volumes);
+                let snapshot = recorded.native.get(&key.name).filter(|_| method == RestoreMethod::NativeSnapshot);
+                out.volumes.volume(&key.name, method, snapshot, included);
                 if let Some(why) = recorded.failures.get(&key.name) {
                     out.volumes.failed(&key.name, why);
                 }
-                if verdict == RestoreMethod::AsIs {
+                if method == RestoreMethod::AsIs {
                     out.retained.insert(key.name.clone(), RetainedVolume::of(&key.name, &object));
                 }
                 out.native.extend(snapshot.map(|snapshot| (key.name.clone(), snapshot.clone())));
-                if matches!(verdict, RestoreMethod::Provision(_) | RestoreMethod::FromSnapshot) {
+                if method.is_provisioned_anew() {
                     out.provisioned.insert(key.name.clone());
                 }
             }

@@ -4,6 +4,9 @@ use crate::end::claim::claim;
 use crate::end::outcome::{ObjectsOutcome, Outcome, RestoreError};
 use crate::end::owners::Owners;
 use crate::end::record::record;
+use crate::hooks::commands::PodCommands;
+use crate::object::answer_cache::AnswerCache;
+use crate::object::namespaces::Namespaces;
 use crate::plan::cluster_only;
 use crate::plan::confirmed::ConfirmedPlan;
 use crate::request::settings::{Request, check_source, prepare};
@@ -11,11 +14,16 @@ use crate::state::checkpoint::Checkpoint;
 use crate::state::claimed_rows::ClaimedRows;
 use crate::state::env::Env;
 use crate::state::item_result::{HandledItem, ItemResult};
+use crate::state::messages::Messages;
 use crate::state::operations::Operations;
+use crate::state::restore_state::{AttemptMemory, ItemNotes, RestoreState};
+use crate::state::terminating::TerminationWaits;
+use crate::state::wait_slots::WaitSlots;
 use crate::volumes::group_stubs;
+use crate::volumes::snapshot_groups::SnapshotGroups;
+use crate::walk::context::RestoreContext;
 use crate::walk::deferred::Deferred;
 use crate::walk::execute::{LevelResult, level, pass_over};
-use crate::walk::level_context::{LevelContext, RestoreState};
 use crate::walk::made_anew::look_again;
 use crate::walk::preparation::PreparedRestore;
 use crate::walk::scope::RestoreScope;
@@ -129,54 +137,57 @@ async fn withheld(owner: &RestoreOwner, env: &Env) -> Option<String> {
 async fn run_stages(
     request: &Request,
     restore: &Restore,
-    pinned: Option<Arc<ConfirmedPlan>>,
+    plan: Option<Arc<ConfirmedPlan>>,
     env: &Env,
 ) -> Result<ObjectsOutcome, RestoreError> {
     let mut prepared = tokio::select! {
         begun = env.operation.trace.stage("read", Box::pin(PreparedRestore::begin(request, restore, env))) => begun?,
         () = env.operation.cancel.cancelled() => return Err(RestoreError::Cancelled),
     };
-    let operations = Arc::new(Operations::new(Arc::clone(&prepared.restore), &env.operation));
+    let operations = Arc::new(Operations::new(Arc::clone(&prepared.scope.restore), &env.operation));
     operations.load().await;
     let mut checkpoint = checkpoint(restore, &prepared, request.settings.looks_again, env).await?;
     env.operation.progress.found(prepared.levels.iter().map(|level| level.items.len() as u64).sum());
     env.operation.progress.found_all();
-    let state = RestoreState::new(&prepared, Arc::clone(&operations), pinned.clone(), &checkpoint)?;
+    let state = Arc::new(new_state(&prepared, Arc::clone(&operations), plan.clone(), &checkpoint)?);
     state.commands.load().await;
-    prepared.native_volumes.load().await;
-    let levels = Box::pin(levels(&mut prepared, &state, &mut checkpoint, env));
-    let mut reached = env.operation.trace.stage("levels", levels).await;
-    if let Ok(reached) = &mut reached {
-        reached.done.extend(done_before(&prepared.archive, &state.begun, &checkpoint));
-    }
-    state.remembered.left_to_jobs.tell(&env.operation.journal);
+    let volumes = Arc::clone(&prepared.builder.volumes);
+    volumes.native.load().await;
+    let context = RestoreContext::new(&prepared, Arc::clone(&state), plan);
+    let levels = Box::pin(levels(&mut prepared, Arc::new(context), &mut checkpoint));
+    let reached = env.operation.trace.stage("levels", levels).await;
+    let reached = reached.map(|(mut result, context)| {
+        result.done.extend(done_before(&context.scope.archive, &state.claimed, &checkpoint));
+        (result, context)
+    });
+    state.notes.left_to_jobs.tell(&env.operation.journal);
     // Also of a restore that loses the cluster.
     let namespaces = state.namespaces.report(&env.operation.journal).await;
     let mut removed = Vec::new();
-    if let Ok(reached) = &reached {
-        let mapping = prepared.builder()?.mapping;
-        if let Some(pinned) = pinned.filter(|_| restore.spec.prune && !prepared.stop.has_come()) {
-            removed = remove_extras(&pinned, (reached, &namespaces), &mapping, env).await;
+    if let Ok((reached, context)) = &reached {
+        if let Some(plan) = context.plan.as_ref().filter(|_| restore.spec.prune && !context.stop.has_come()) {
+            removed = remove_extras(plan, reached, &namespaces, &context.scope, env).await;
         }
         // Nothing gets an owner back that goes.
-        if prepared.restore.spec.restore_owner_references {
-            let owners = Owners::new(mapping, Arc::clone(&prepared.stop), env.clone());
-            owners.give_back(&prepared.with_owners, &reached.done, checkpoint.is_resumed()).await;
+        if context.scope.restore.spec.restore_owner_references {
+            let with_owners = &prepared.contents.with_owners;
+            Owners::new(context).give_back(with_owners, &reached.done, checkpoint.is_resumed()).await;
         }
     }
-    let made = reached.as_ref().map(|reached| reached.done.as_slice()).unwrap_or_default();
+    let PreparedRestore { scope, contents, stop, .. } = prepared;
+    let made = reached.as_ref().map(|(reached, _)| reached.done.as_slice()).unwrap_or_default();
     let made = made.iter().filter(|one| matches!(one.action, ItemResult::Created | ItemResult::Recreated));
-    let rows: Vec<&Row> = made.filter_map(|one| prepared.archive.row(one.row)).collect();
-    let volumes = rows.iter().filter(|row| *row.resource == GroupResource::new("", "persistentvolumes"));
-    let volumes = volumes.map(|row| &*row.name);
-    if let Some(warning) = prepared.retained.warning(volumes.clone()) {
+    let rows: Vec<&Row> = made.filter_map(|one| scope.archive.row(one.row)).collect();
+    let made = rows.iter().filter(|row| *row.resource == GroupResource::new("", "persistentvolumes"));
+    let made = made.map(|row| &*row.name);
+    if let Some(warning) = volumes.retained.warning(made.clone()) {
         env.operation.journal.warn(&ResultScope::Velero, warning);
     }
     match &reached {
-        Ok(_) => prepared.native_volumes.end(volumes, env).await,
-        Err(_) => prepared.native_volumes.break_off(&prepared.restore, env).await,
+        Ok(_) => volumes.native.end(made, env).await,
+        Err(_) => volumes.native.break_off(&scope.restore, env).await,
     }
-    let broken_off = prepared.stop.take_reason().filter(|_| !env.operation.cancel.is_cancelled());
+    let broken_off = stop.take_reason().filter(|_| !env.operation.cancel.is_cancelled());
     if broken_off.is_some() {
         save(&mut checkpoint, env).await;
     }
@@ -185,19 +196,16 @@ async fn run_stages(
         // Another run comes back to the pods.
         _ => state.commands.break_off().await,
     };
-    let LevelResult { done, not_looked_at } = reached?;
-    let PreparedRestore { archive, kinds, volumes, native_volumes, .. } = prepared;
-    let (renamed, has_stubs) = (state.renamed.take(), state.groups.has_any());
+    let (LevelResult { done, not_looked_at }, _) = reached?;
     Ok(ObjectsOutcome {
         done,
-        renamed,
+        renamed: state.notes.renamed.take(),
         namespaces,
         removed,
-        archive,
-        kinds,
+        archive: scope.archive.clone(),
+        kinds: contents.kinds,
         volumes,
-        has_stubs,
-        native_volumes,
+        has_stubs: state.groups.has_any(),
         operations,
         hooks,
         not_looked_at,
@@ -205,12 +213,45 @@ async fn run_stages(
     })
 }
 
+/// The state of a restore that begins, or that goes on where an earlier run was cut off.
+///
+/// # Errors
+/// The cluster serves no namespaces.
+fn new_state(
+    prepared: &PreparedRestore,
+    operations: Arc<Operations>,
+    plan: Option<Arc<ConfirmedPlan>>,
+    checkpoint: &Checkpoint,
+) -> Result<RestoreState, RestoreError> {
+    let PreparedRestore { scope, env, .. } = prepared;
+    let RestoreScope { restore, .. } = &**scope;
+    let (is_resumed, timeout) = (checkpoint.is_resumed(), scope.options.terminating_timeout);
+    let began = restore.metadata.creation_timestamp.filter(|_| is_resumed).map(Time::timestamp);
+    let longest_hook = restore.spec.item_operation_timeout.to_std();
+    Ok(RestoreState {
+        messages: Messages::new(&env.operation.journal),
+        claimed: ClaimedRows::new(scope.archive.rows().len()),
+        namespaces: Namespaces::new(prepared.namespaces()?, timeout, began, plan).noting(checkpoint.namespaces()),
+        attempts: AttemptMemory {
+            operations,
+            answers: AnswerCache::default(),
+            terminating: TerminationWaits::new(timeout),
+            wait_slots: WaitSlots::default(),
+        },
+        notes: ItemNotes::default(),
+        groups: SnapshotGroups::new(prepared.contents.groups.clone(), env),
+        commands: PodCommands::new(Arc::clone(&scope.hooks), longest_hook, env),
+        is_resumed,
+    })
+}
+
 /// Removes objects that the backup lacks, if the plan names them. Nothing is removed unless the rest of the plan was
 /// carried out completely: an object to be removed may be the replacement of one that could not be restored.
 async fn remove_extras(
     pinned: &ConfirmedPlan,
-    (reached, namespaces): (&LevelResult, &[(String, ItemResult)]),
-    mapping: &RestoreScope,
+    reached: &LevelResult,
+    namespaces: &[(String, ItemResult)],
+    scope: &RestoreScope,
     env: &Env,
 ) -> Vec<((String, String), ObjectKey, ItemResult)> {
     let journal = &env.operation.journal;
@@ -219,7 +260,7 @@ async fn remove_extras(
     }
     // What was skipped is as in the backup already: somebody else has made it so.
     let rows = reached.done.iter().filter(|one| one.action != ItemResult::Failed);
-    let keys = rows.filter_map(|one| Some(mapping.target_of(&mapping.archive.row(one.row)?.key())));
+    let keys = rows.filter_map(|one| Some(scope.target_of(&scope.archive.row(one.row)?.key())));
     let made = namespaces.iter().filter(|(_, action)| *action == ItemResult::Created);
     let made = made.map(|(name, _)| ObjectKey::new(GroupResource::namespaces(), None, name.as_str()));
     let written = keys.chain(made).map(|key| key.digest()).collect();
@@ -239,12 +280,12 @@ async fn remove_extras(
             break;
         }
         let key = &one.0;
-        let (kind, action) = match cluster_only::remove(mapping, one, env).await {
+        let (kind, action) = match cluster_only::remove(scope, one, env).await {
             Ok(api) => ((api.api_version(), api.kind.clone()), ItemResult::Removed),
             Err(why) => {
                 let text = format!("could not remove {key}, which the backup lacks: {why}");
                 journal.error(&ResultScope::of(key.namespace.as_deref()), text);
-                let api = mapping.catalog.find(&key.resource);
+                let api = scope.catalog.find(&key.resource);
                 (api.map(|api| (api.api_version(), api.kind.clone())).unwrap_or_default(), ItemResult::Failed)
             }
         };
@@ -253,51 +294,49 @@ async fn remove_extras(
     out
 }
 
-/// Restores all levels, and the deferred objects. When it ends early, the remaining levels are skipped.
+/// Restores all levels, and the deferred objects. When it ends early, the remaining levels are skipped. Returns the context
+/// of the last level, too.
 async fn levels(
     prepared: &mut PreparedRestore,
-    state: &RestoreState,
+    mut context: Arc<RestoreContext>,
     checkpoint: &mut Checkpoint,
-    env: &Env,
-) -> Result<LevelResult, RestoreError> {
-    let mut current = LevelContext::new(state, prepared)?;
+) -> Result<(LevelResult, Arc<RestoreContext>), RestoreError> {
     let mut deferred = Deferred::default();
     let LevelResult { mut done, mut not_looked_at } = LevelResult::default();
     for one in std::mem::take(&mut prepared.levels) {
-        if prepared.stop.has_come() {
-            let passed = pass_over(one, &current, checkpoint).await;
+        if context.stop.has_come() {
+            let passed = pass_over(one, &context, checkpoint).await;
             done.extend(passed.done);
             not_looked_at += passed.not_looked_at;
             continue;
         }
         let (settles, defines_types) = (one.must_settle(), one.defines_types());
-        env.operation
-            .journal
-            .info("Restoring a level", &[("level", &one.name), ("items", &one.items.len().to_string())]);
+        let fields = [("level", &*one.name), ("items", &one.items.len().to_string())];
+        context.env.operation.journal.info("Restoring a level", &fields);
         let ahead = prepared.ahead.take(&one.name);
-        let reached = level(one, ahead, &current, checkpoint, &mut deferred).await;
+        let reached = level(one, ahead, &context, checkpoint, &mut deferred).await;
         let mut of_level = reached.done;
         not_looked_at += reached.not_looked_at;
         if settles || defines_types {
-            of_level.extend(deferred.drain(&current, checkpoint, false).await);
+            of_level.extend(deferred.drain(&context, checkpoint, false).await);
         }
         prepared.ahead.forget_after(&of_level);
         done.extend(of_level);
-        if defines_types && !prepared.stop.has_come() {
-            prepared.discover_again(&state.defined).await;
-            current = LevelContext::new(state, prepared)?;
+        if defines_types && !context.stop.has_come() {
+            prepared.discover_again(&context.state.notes.defined).await?;
+            context = Arc::new(context.serving(prepared));
         }
     }
-    done.extend(deferred.drain(&current, checkpoint, true).await);
-    Ok(LevelResult { done, not_looked_at })
+    done.extend(deferred.drain(&context, checkpoint, true).await);
+    Ok((LevelResult { done, not_looked_at }, context))
 }
 
 /// Objects that an earlier run has restored because others need them, and that no turn of their own leads to.
-fn done_before(archive: &Archive, begun: &ClaimedRows, checkpoint: &Checkpoint) -> Vec<HandledItem> {
+fn done_before(archive: &Archive, claimed: &ClaimedRows, checkpoint: &Checkpoint) -> Vec<HandledItem> {
     // Namespaces have a list of their own.
     let rows = archive.rows().enumerate().filter(|(_, row)| !row.resource.is_namespaces());
     let done = rows.filter_map(|(row, _)| Some(HandledItem { row, action: checkpoint.done(row)? }));
-    done.filter(|one| begun.begin(one.row)).collect()
+    done.filter(|one| claimed.begin(one.row)).collect()
 }
 
 /// The checkpoint, saved before the first write.
@@ -310,7 +349,7 @@ async fn checkpoint(
     looks_again: bool,
     env: &Env,
 ) -> Result<Checkpoint, RestoreError> {
-    let archive = &prepared.archive;
+    let archive = &prepared.scope.archive;
     let (uid, rows) = (&restore.metadata.uid, archive.rows().len());
     let (mut checkpoint, problem) =
         Checkpoint::open(Arc::clone(&env.operation.records), uid, archive.digest(), rows).await;
@@ -323,9 +362,9 @@ async fn checkpoint(
     if looks_again {
         checkpoint.forget_marks();
     } else if checkpoint.is_resumed() {
-        let (mapping, namespaces) = (prepared.builder()?.mapping, prepared.namespaces()?);
+        let (scope, namespaces) = (&prepared.scope, prepared.namespaces()?);
         tokio::select! {
-            () = Box::pin(look_again(&mut checkpoint, &mapping, &namespaces, env)) => {}
+            () = Box::pin(look_again(&mut checkpoint, scope, &namespaces, env)) => {}
             () = env.operation.cancel.cancelled() => return Err(RestoreError::Cancelled),
         }
     }

@@ -1,9 +1,11 @@
 //! Attempts in flight: as many at once as the cluster's pace allows.
 
+use crate::object::item::restore;
+use crate::object::item_failure::died;
 use crate::state::attempt::{Attempt, AttemptNumber, Obstacle, SourceObject};
 use crate::state::checkpoint::Checkpoint;
 use crate::state::item_result::{HandledItem, ItemResult};
-use crate::walk::level_context::LevelContext;
+use crate::walk::context::RestoreContext;
 use crate::walk::read::Facts;
 use lifeboat_object::ResultScope;
 use std::collections::HashMap;
@@ -45,7 +47,7 @@ pub(crate) struct AttemptOutcomes {
 
 /// Attempts in flight.
 pub(crate) struct AttemptsInFlight<'a> {
-    context: &'a LevelContext,
+    context: &'a Arc<RestoreContext>,
     checkpoint: &'a mut Checkpoint,
     /// Most attempts in flight.
     room: usize,
@@ -58,7 +60,7 @@ pub(crate) struct AttemptsInFlight<'a> {
 }
 
 impl<'a> AttemptsInFlight<'a> {
-    pub(crate) fn new(context: &'a LevelContext, checkpoint: &'a mut Checkpoint) -> Self {
+    pub(crate) fn new(context: &'a Arc<RestoreContext>, checkpoint: &'a mut Checkpoint) -> Self {
         Self {
             context,
             checkpoint,
@@ -78,7 +80,7 @@ impl<'a> AttemptsInFlight<'a> {
     /// Ends an object that needs nothing more: it stays as it is, or an earlier run did this with it. Nothing is read or
     /// written. What had ended when it was saved is not listed.
     pub(crate) fn settled(&mut self, one: Facts, action: ItemResult) {
-        if self.context.begun.begin(one.row) && !one.ended {
+        if self.context.state.claimed.begin(one.row) && !one.ended {
             self.ended.done.push(HandledItem { row: one.row, action });
         }
         self.checkpoint.mark(one.row, action);
@@ -89,14 +91,14 @@ impl<'a> AttemptsInFlight<'a> {
     pub(crate) async fn start(&mut self, source: SourceObject, turn: AttemptNumber) {
         while self.is_full() && self.take_next().await {}
         self.save().await;
-        let (restorer, row) = (Arc::clone(&self.context.restorer), source.row);
-        let task = self.tasks.spawn(async move { restorer.restore(&source, turn).await });
+        let (context, row) = (Arc::clone(self.context), source.row);
+        let task = self.tasks.spawn(async move { restore(&context, source, turn).await });
         self.flying.insert(task.id(), (row, turn));
     }
 
     /// Returns true if no further attempt may start: attempts that wait for other objects do not count.
     fn is_full(&self) -> bool {
-        self.tasks.len() >= self.room.saturating_add(self.context.wait_slots.count())
+        self.tasks.len() >= self.room.saturating_add(self.context.state.attempts.wait_slots.count())
     }
 
     async fn save(&mut self) {
@@ -117,7 +119,7 @@ impl<'a> AttemptsInFlight<'a> {
         let cancel = self.context.env.operation.cancel.clone();
         let ended = tokio::select! {
             ended = self.tasks.join_next_with_id() => ended,
-            () = self.context.wait_slots.grows() => return true,
+            () = self.context.state.attempts.wait_slots.grows() => return true,
             () = overdue(&cancel, &mut self.grace) => {
                 self.give_up().await;
                 None
@@ -138,9 +140,9 @@ impl<'a> AttemptsInFlight<'a> {
         self.tasks.shutdown().await;
         self.take_extra();
         let flying = std::mem::take(&mut self.flying).into_values().map(|(row, _)| row);
-        for row in flying.chain(self.context.begun.take_cut_off()) {
+        for row in flying.chain(self.context.state.claimed.take_cut_off()) {
             let Some(row) = self.context.row(row) else { continue };
-            let key = self.context.target_of(&row.key());
+            let key = self.context.scope.target_of(&row.key());
             let message = format!(
                 "{key} was being written when the restore was cancelled, and no answer came: whether it was is not known"
             );
@@ -162,18 +164,18 @@ impl<'a> AttemptsInFlight<'a> {
             Err(e) => (e.id(), Err(e)),
         };
         let Some((row, turn)) = self.flying.remove(&id) else { return };
-        let attempt = attempt.unwrap_or_else(|died| {
-            for row in self.context.begun.take_cut_off() {
-                let attempt = self.context.restorer.died(row, &died);
+        let attempt = attempt.unwrap_or_else(|error| {
+            for row in self.context.state.claimed.take_cut_off() {
+                let attempt = died(self.context, row, &error);
                 self.take(row, AttemptNumber { extra: true, ..AttemptNumber::default() }, attempt);
             }
-            self.context.restorer.died(row, &died)
+            died(self.context, row, &error)
         });
         self.take(row, turn, attempt);
     }
 
     fn take_extra(&mut self) {
-        for (row, attempt) in self.context.begun.take_extra() {
+        for (row, attempt) in self.context.state.claimed.take_extra() {
             self.take(row, AttemptNumber { extra: true, ..AttemptNumber::default() }, attempt);
         }
     }

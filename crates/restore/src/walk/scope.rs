@@ -1,5 +1,5 @@
-//! Mapping of the objects of the backup to those of the cluster, with the filters of the restore. All stages read it,
-//! none changes it.
+//! The scope of a restore: the objects of the backup that it restores, and their keys in the cluster. All stages read it,
+//! none changes it. Pure.
 
 use crate::request::existing_policies::ExistingPolicies;
 use crate::state::env::Env;
@@ -13,12 +13,14 @@ use lifeboat_api::{Restore, label_value};
 use lifeboat_archive::index::Row;
 use lifeboat_hook::RestoreHooks;
 use lifeboat_object::{ApiResource, Catalog, GroupResource, ObjectKey};
-use lifeboat_select::RestoreFilter;
+use lifeboat_select::{ResourcePolicies, RestoreFilter, SelectorError};
 use lifeboat_store::Archive;
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
-/// The objects of the backup, and their keys in a cluster that serves these types.
+/// The objects of the backup that are restored, and their keys in a cluster that serves these types.
 pub(crate) struct RestoreScope {
     pub(crate) restore: Arc<Restore>,
     /// The types that the cluster serves.
@@ -30,18 +32,54 @@ pub(crate) struct RestoreScope {
     pub(crate) existing: ExistingPolicies,
     /// Init containers and commands for pods.
     pub(crate) hooks: Arc<RestoreHooks>,
+    /// The rows of the archive that count.
+    pub(crate) rows: Arc<SelectedRows>,
+    pub(crate) options: RestoreOptions,
+}
+
+/// The rows of the archive that a restore looks at.
+#[derive(Debug)]
+pub(crate) struct SelectedRows {
     /// The rows of all objects, each in one version.
-    pub(crate) chosen: Arc<ChosenRows>,
-    /// Objects whose place in the cluster another one of the backup has.
-    pub(crate) same_target: Arc<SameTarget>,
+    pub(crate) chosen: ChosenRows,
+    /// Objects whose key in the cluster another one of the backup has.
+    pub(crate) same_target: SameTarget,
+}
+
+/// Settings of a restore that its stages read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RestoreOptions {
     /// Set when the objects that are in the cluster already are listed before a level is written.
     pub(crate) lists_existing: bool,
+    /// Longest wait for all objects that are being deleted.
+    pub(crate) terminating_timeout: Duration,
+    /// Longest wait for one resource: a definition, additional items, an object that must be gone before it is made anew.
+    pub(crate) resource_timeout: Duration,
+}
+
+/// Filters of a restore in the form in which they do not depend on the types of the cluster.
+pub(crate) struct FilterInput {
+    pub(crate) policies: Option<ResourcePolicies>,
+    /// The namespaces that hold objects in the backup.
+    pub(crate) in_backup: BTreeSet<String>,
 }
 
 impl RestoreScope {
+    /// The same scope in a cluster that serves these types.
+    ///
+    /// # Errors
+    /// [`SelectorError`]: the restore selects with what is no selector.
+    pub(crate) fn serving(&self, catalog: Catalog, filters: &FilterInput) -> Result<Self, SelectorError> {
+        let filter = RestoreFilter::new(&self.restore.spec, filters.policies.as_ref(), &catalog, &filters.in_backup)?;
+        let existing = ExistingPolicies::new(&self.restore.spec, &catalog)?;
+        let Self { restore, archive, hooks, rows, options, .. } = self;
+        let (restore, hooks, rows) = (Arc::clone(restore), Arc::clone(hooks), Arc::clone(rows));
+        Ok(Self { restore, catalog, filter, archive: archive.clone(), existing, hooks, rows, options: *options })
+    }
+
     /// The row of an object of the backup.
     pub(crate) fn find(&self, key: &ObjectKey) -> Option<usize> {
-        self.chosen.find(key, |number| self.archive.row(number))
+        self.rows.chosen.find(key, |number| self.archive.row(number))
     }
 
     /// The target of a namespace of the backup.
@@ -57,7 +95,7 @@ impl RestoreScope {
 
     /// The row that has the place of this one in the cluster, and its key; `None` when it has it itself.
     pub(crate) fn taken_by(&self, row: usize) -> Option<(usize, ObjectKey)> {
-        let other = self.same_target.taken_by(row)?;
+        let other = self.rows.same_target.taken_by(row)?;
         Some((other, self.archive.row(other)?.key()))
     }
 
@@ -70,9 +108,9 @@ impl RestoreScope {
 
     /// The input of the existence check.
     pub(crate) fn lookup<'a>(&'a self, env: &'a Env) -> ExistenceLookup<'a> {
-        let Self { archive, catalog, restore, lists_existing, .. } = self;
+        let Self { archive, catalog, restore, options, .. } = self;
         let namespace_mapping = &restore.spec.namespace_mapping;
-        ExistenceLookup { archive, catalog, namespace_mapping, lists: *lists_existing, env }
+        ExistenceLookup { archive, catalog, namespace_mapping, lists: options.lists_existing, env }
     }
 
     /// The namespace of the backup that an object needs; a namespace needs itself.

@@ -4,10 +4,9 @@ use super::*;
 use crate::stub::{RestoreFixture, Scripted, backup, config_map, key};
 use lifeboat_action::RestoreItemOutput;
 use lifeboat_bucket::{Measured, MeasuredCall, Memory, Meter};
-use lifeboat_patch::Difference;
 use lifeboat_select::RulesText;
 use lifeboat_store::Store;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::time::timeout;
@@ -155,35 +154,6 @@ async fn namespaces_that_come_for_what_is_in_them_are_read_together() {
     let objects = objects.into_iter().chain(many().map(namespace)).collect();
     let (with, left_out, reads) = told_and_read(objects, |_| Vec::new()).await;
     assert_eq!((with, left_out, reads - reads_without), (told, 0, 1));
-}
-
-#[test]
-fn the_policy_decides_about_what_is_there() {
-    let object = |kind: &str, labels: Value, data: &str| json!({"kind": kind, "metadata": {"name": "a", "labels": labels}, "data": {"a": data}});
-    let restored = json!({"velero.io/restore-name": "r", "velero.io/backup-name": "b"});
-    let planned = |policy: &str, resource: &str, desired: &Value, existing: &Value| {
-        let resource = GroupResource::new("", resource);
-        planned(&Treatment::of(&policy.to_owned().into(), &resource, desired, existing, false), desired, existing)
-    };
-    let difference = |path: &str, left: Value, right: Value| {
-        vec![Difference { path: path.into(), left: Some(left), right: Some(right) }]
-    };
-    let desired = object("ConfigMap", restored, "1");
-    let existing = object("ConfigMap", json!({}), "2");
-    let changed = difference("/data/a", json!("2"), json!("1"));
-    assert_eq!(planned("", "configmaps", &desired, &existing), Planned::Conflict(changed.clone()));
-    assert_eq!(planned("none", "configmaps", &desired, &existing), Planned::Conflict(changed.clone()));
-    assert_eq!(planned("update", "configmaps", &desired, &existing), Planned::Update(changed.clone()));
-    assert_eq!(planned("exact", "configmaps", &desired, &existing), Planned::Update(changed.clone()));
-    assert_eq!(planned("recreate", "configmaps", &desired, &existing), Planned::Recreate(changed));
-    let same = object("ConfigMap", json!({}), "1");
-    assert_eq!(planned("update", "configmaps", &desired, &same), Planned::Unchanged);
-
-    let account = |secrets: Value| json!({"kind": "ServiceAccount", "metadata": {"name": "a"}, "secrets": secrets});
-    let (poor, rich) = (account(json!([])), account(json!([{"name": "s"}])));
-    assert_eq!(planned("", "serviceaccounts", &poor, &rich), Planned::Unchanged);
-    let added = vec![Difference { path: "/secrets/0".into(), left: None, right: Some(json!({"name": "s"})) }];
-    assert_eq!(planned("", "serviceaccounts", &rich, &poor), Planned::Update(added));
 }
 
 #[tokio::test]

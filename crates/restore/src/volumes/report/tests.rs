@@ -1,14 +1,15 @@
 //! Reports about volumes and claims.
 
 use super::*;
+use lifeboat_volume::UnsupportedMethod;
 use serde_json::json;
 
 fn key(name: &str) -> ObjectKey {
     ObjectKey::new(lifeboat_object::GroupResource::new("", "persistentvolumeclaims"), Some("old"), name)
 }
 
-const NOT_SAVED: RestoreMethod = RestoreMethod::Provision(Loss::NotSaved);
-const FILES: RestoreMethod = RestoreMethod::Provision(Loss::Unreadable("pod volume backup"));
+const NOT_SAVED: RestoreMethod = RestoreMethod::Empty(Loss::NotSaved);
+const FILES: RestoreMethod = RestoreMethod::Empty(Loss::Unsupported(UnsupportedMethod::FsBackup));
 
 /// No volume was to be made from a native snapshot.
 fn nothing(_: &str) -> FromNative {
@@ -21,11 +22,11 @@ fn a_volume_from_a_native_snapshot_is_recorded_by_what_was_done_with_it() {
     snapshot.spec.volume_iops = Some(5);
     snapshot.status.provider_snapshot_id = "snap-1".to_owned();
     let mut volumes = VolumeTreatments::default();
-    volumes.volume("pv", (RestoreMethod::FromNative, Some(&snapshot)), true);
-    volumes.volume("alone", (RestoreMethod::FromNative, Some(&snapshot)), true);
-    volumes.volume("filtered", (RestoreMethod::FromNative, Some(&snapshot)), false);
+    volumes.volume("pv", RestoreMethod::NativeSnapshot, Some(&snapshot), true);
+    volumes.volume("alone", RestoreMethod::NativeSnapshot, Some(&snapshot), true);
+    volumes.volume("filtered", RestoreMethod::NativeSnapshot, Some(&snapshot), false);
     for (claim, volume) in [("a", "pv"), ("b", "filtered")] {
-        volumes.claim(&key(claim), &json!({"spec": {"volumeName": volume}}), &Recorded::default());
+        volumes.claim(&key(claim), &json!({"spec": {"volumeName": volume}}), &RecordedVolumes::default());
     }
     let info = NativeSnapshotInfo { snapshot_handle: "snap-1".into(), iops: "5".into(), ..Default::default() };
     let record = |claim: &str, volume: &str, message: &str| RestoreVolumeInfo {
@@ -87,10 +88,10 @@ fn a_created_claim_gets_its_data_from_its_snapshot_if_volumes_are_wanted() {
         ready_to_use: Some(true),
         ..CsiSnapshotInfo::default()
     };
-    let recorded = Recorded { snapshots: BTreeMap::from([(key("c"), info)]), ..Recorded::default() };
+    let recorded = RecordedVolumes { snapshots: BTreeMap::from([(key("c"), info)]), ..RecordedVolumes::default() };
     let claim = json!({"metadata": {"annotations": {"velero.io/volume-snapshot-name": "velero-c-1"}}, "spec": {"volumeName": "pv"}});
     let mut volumes = VolumeTreatments::default();
-    volumes.volume("pv", (RestoreMethod::FromSnapshot, None), false);
+    volumes.volume("pv", RestoreMethod::CsiSnapshot, None, false);
     volumes.claim(&key("c"), &claim, &recorded);
     let record = |pv: &str, message: &str| RestoreVolumeInfo {
         pvc_name: "c".into(),
@@ -134,11 +135,11 @@ fn every_claim_and_volume_is_recorded_with_what_became_of_it() {
         ("gone-filtered", NOT_SAVED, false),
         ("files", FILES, true),
         ("files-alone", FILES, true),
-        ("csi", RestoreMethod::FromSnapshot, true),
-        ("csi-alone", RestoreMethod::FromSnapshot, true),
+        ("csi", RestoreMethod::CsiSnapshot, true),
+        ("csi-alone", RestoreMethod::CsiSnapshot, true),
         ("unwanted", NOT_SAVED, false),
     ] {
-        volumes.volume(name, (verdict, None), included);
+        volumes.volume(name, verdict, None, included);
     }
     let mut expected = Vec::new();
     for (claim, volume, action, message) in [
@@ -210,7 +211,7 @@ fn every_claim_and_volume_is_recorded_with_what_became_of_it() {
         ),
     ] {
         if !claim.is_empty() {
-            volumes.claim(&key(claim), &json!({"spec": {"volumeName": volume}}), &Recorded::default());
+            volumes.claim(&key(claim), &json!({"spec": {"volumeName": volume}}), &RecordedVolumes::default());
         }
         let record = RestoreVolumeInfo {
             pvc_name: claim.into(),
@@ -234,11 +235,11 @@ fn one_warning_counts_the_claims_that_come_back_empty() {
     let told = |claims: usize, verdict: RestoreMethod, action: ItemResult| {
         let mut volumes = VolumeTreatments::default();
         for n in 0..claims {
-            volumes.volume(&format!("pv-{n}"), (verdict, None), true);
+            volumes.volume(&format!("pv-{n}"), verdict, None, true);
             volumes.claim(
                 &key(&format!("c-{n}")),
                 &json!({"spec": {"volumeName": format!("pv-{n}")}}),
-                &Recorded::default(),
+                &RecordedVolumes::default(),
             );
         }
         volumes.tell(&allowing_empty(), |_| Some(action), nothing).warning
@@ -274,9 +275,9 @@ fn without_snapshot_a_kept_volume_returns_and_others_are_held_back() {
     let mut volumes = VolumeTreatments::default();
     volumes.failed_claims(&BTreeSet::from([key("kept"), key("gone"), key("unread")]));
     for (name, verdict) in
-        [("kept", RestoreMethod::AsIs), ("gone", RestoreMethod::Provision(Loss::NotTaken)), ("unread", FILES)]
+        [("kept", RestoreMethod::AsIs), ("gone", RestoreMethod::Empty(Loss::NotTaken)), ("unread", FILES)]
     {
-        volumes.volume(name, (verdict, None), true);
+        volumes.volume(name, verdict, None, true);
         volumes.failed(name, "no space");
     }
     let claim = |volume: &str| {
@@ -297,7 +298,7 @@ fn without_snapshot_a_kept_volume_returns_and_others_are_held_back() {
     assert_eq!(["kept", "gone", "unread"].map(|name| loss(name, &unwanted)), [None, None, None]);
     let mut volumes = volumes.clone();
     for name in ["kept", "gone"] {
-        volumes.claim(&key(name), &claim(name), &Recorded::default());
+        volumes.claim(&key(name), &claim(name), &RecordedVolumes::default());
     }
     let done = |key: &ObjectKey| Some(if key.name == "kept" { ItemResult::Created } else { ItemResult::Failed });
     let told = volumes.tell(&mapped(), done, nothing);

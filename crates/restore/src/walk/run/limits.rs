@@ -3,7 +3,7 @@
 use super::tests::{files, messages};
 use crate::plan::preview::preview;
 use crate::plan::word::PlanWord;
-use crate::stub::{RestoreFixture, Scripted, config_map, object};
+use crate::stub::{RestoreFixture, Scripted, config_map, key, object};
 use lifeboat_action::RestoreItemOutput;
 use lifeboat_api::{ExistingResourcePolicy, well_known};
 use lifeboat_archive::layout::RestoreFile;
@@ -32,6 +32,27 @@ const WIDGET: &str = "/apis/example.com/v2/namespaces/shop/widgets/w";
 const DOOR: &str = "/apis/example.com/v2/namespaces/shop/doors/d";
 const MAP: &str = "/api/v1/namespaces/shop/configmaps/a";
 const NONE: Vec<String> = Vec::new();
+
+#[tokio::test]
+async fn a_long_chain_of_needed_objects_is_made_from_its_end() {
+    let name = |number: usize| format!("c{number:03}");
+    let action = Scripted::new(move |item, _| {
+        let number: usize = item["metadata"]["name"].as_str().unwrap()[1..].parse().unwrap();
+        // The last one needs the first: a circle ends where it began.
+        let additional_items = vec![key("configmaps", &name((number + 1) % 300))];
+        Ok(RestoreItemOutput { additional_items, ..RestoreItemOutput::with(item) })
+    });
+    let mut objects: Vec<Value> = (0..300).map(|number| config_map(&name(number))).collect();
+    objects[0]["metadata"]["labels"] = json!({"app": "web"});
+    let mut ground = RestoreFixture::new(&objects, &Arc::new(action)).await;
+    let labels = serde_json::from_value(json!({"matchLabels": {"app": "web"}})).unwrap();
+    ground.request.restore.spec.label_selector = Some(labels);
+    let outcome = ground.run().await.unwrap();
+    let no_messages = (Vec::<&str>::new(), Vec::<&str>::new());
+    let results = &outcome.results;
+    assert_eq!((results.errors.messages().collect(), results.warnings.messages().collect()), no_messages);
+    assert_eq!(ground.made(), (0..300).rev().map(name).collect::<Vec<_>>());
+}
 
 #[tokio::test]
 async fn an_oversized_object_fails_at_once_unless_it_fits_without_labels() {

@@ -1,12 +1,14 @@
 //! Changes that a restore makes to objects (restore.md 2.5 to 2.12 and 5), on whole restores.
 
+use super::new_state;
 use super::tests::{files, messages, name};
+use crate::object::item::restore;
 use crate::request::settings::prepare;
 use crate::state::attempt::{Attempt, AttemptNumber, Obstacle, SourceObject};
 use crate::state::checkpoint::Checkpoint;
 use crate::state::operations::Operations;
 use crate::stub::{RestoreFixture, Scripted, config_map, key, object};
-use crate::walk::level_context::{LevelContext, RestoreState};
+use crate::walk::context::RestoreContext;
 use crate::walk::preparation::PreparedRestore;
 use lifeboat_action::{ActionScope, RestoreItemOutput};
 use lifeboat_api::{RestorePhase, well_known};
@@ -308,17 +310,19 @@ async fn an_object_is_not_made_without_a_rule_that_cannot_be_applied() {
         ground.answer("GET", path, answer);
         let prepared =
             PreparedRestore::begin(&ground.request, &prepare(&ground.request).unwrap(), &ground.env).await.unwrap();
-        let operations = Arc::new(Operations::new(Arc::clone(&prepared.restore), &ground.env.operation));
+        let operations = Arc::new(Operations::new(Arc::clone(&prepared.scope.restore), &ground.env.operation));
         let records = Arc::clone(&ground.env.operation.records);
-        let (checkpoint, _) = Checkpoint::open(records, "u", prepared.archive.digest(), 0).await;
-        let lasting = RestoreState::new(&prepared, operations, None, &checkpoint).unwrap();
-        let execution = LevelContext::new(&lasting, &prepared).unwrap();
-        let row = prepared.archive.rows().position(|row| &*row.name == "a").unwrap();
-        let body = config_map("a").to_string().into();
-        let source = SourceObject { row, key: key("configmaps", "a"), body, exists: false };
-        assert_eq!(execution.restorer.restore(&source, AttemptNumber::default()).await, at_first);
+        let (checkpoint, _) = Checkpoint::open(records, "u", prepared.scope.archive.digest(), 0).await;
+        let state = new_state(&prepared, operations, None, &checkpoint).unwrap();
+        let context = RestoreContext::new(&prepared, Arc::new(state), None);
+        let row = prepared.scope.archive.rows().position(|row| &*row.name == "a").unwrap();
+        let source = || {
+            let body = config_map("a").to_string().into();
+            SourceObject { row, key: key("configmaps", "a"), body, exists: false }
+        };
+        assert_eq!(restore(&context, source(), AttemptNumber::default()).await, at_first);
         let last = AttemptNumber { again: true, last: true, ..AttemptNumber::default() };
-        assert_eq!(execution.restorer.restore(&source, last).await, Attempt::FAILED);
+        assert_eq!(restore(&context, source(), last).await, Attempt::FAILED);
         let errors = ground.env.operation.journal.close().results.errors;
         let errors: Vec<&str> = errors.messages().collect();
         let expected = "error restoring configmaps/shop/a: it is not made without its resource modifiers, and these cannot be applied: \

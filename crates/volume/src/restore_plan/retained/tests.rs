@@ -13,7 +13,7 @@ fn released(by: ClaimOfVolume) -> VolumeHere {
 /// The way in which the volume of the claim shop/data (UID u) comes back, in a word.
 fn word(target: &str, here: &VolumeHere, origin: &BackupOrigin, allowed: VolumePermissions) -> String {
     let volume = RetainedVolume { name: "pv".into(), claim: Some(claim("shop", "data", "u")) };
-    match plan_retained(RetainedFacts { volume: &volume, target, here, origin, allowed }) {
+    match plan_retained(RetainedFacts { volume: &volume, target, here, of_claim: None, origin, allowed }) {
         RetainedPlan::Make => "make".into(),
         RetainedPlan::Stays => "stays".into(),
         RetainedPlan::Rebind(patch) => format!("rebind {patch}"),
@@ -98,6 +98,19 @@ fn a_kept_volume_comes_back_only_where_nobody_else_can_have_it() {
         let told = word(target, &seen, origin, allowed);
         assert!(told.starts_with(expected), "{target} {seen:?} {origin:?} {allowed:?}: {told}");
     }
+}
+
+#[test]
+fn a_released_volume_is_given_back_unless_its_claim_has_another_one() {
+    let volume = RetainedVolume { name: "pv".into(), claim: Some(claim("shop", "data", "u")) };
+    let here = released(claim("shop", "data", "u"));
+    let allowed = VolumePermissions { rebinds_released: true, reuses_volumes: false };
+    let is_given_back = |of_claim| {
+        let origin = &BackupOrigin::ThisCluster;
+        let facts = RetainedFacts { volume: &volume, target: "shop", here: &here, of_claim, origin, allowed };
+        matches!(plan_retained(facts), RetainedPlan::Rebind(_))
+    };
+    assert_eq!([None, Some(""), Some("pv"), Some("other")].map(is_given_back), [true, true, true, false]);
 }
 
 #[test]

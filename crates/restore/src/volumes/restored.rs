@@ -1,0 +1,16 @@
+//! The volumes of a restore: the ones that are provisioned anew, made from native snapshots, or come back as they are.
+
+use crate::volumes::native::NativeVolumeRestore;
+use crate::volumes::retained::RetainedVolumes;
+use std::collections::BTreeSet;
+
+/// The volumes of a restore.
+#[derive(Debug)]
+pub(crate) struct RestoredVolumes {
+    /// Volumes that are provisioned anew.
+    pub(crate) provisioned: BTreeSet<String>,
+    /// Volumes that are made from native snapshots.
+    pub(crate) native: NativeVolumeRestore,
+    /// Volumes that come back as they are, and data that does not come.
+    pub(crate) retained: RetainedVolumes,
+}

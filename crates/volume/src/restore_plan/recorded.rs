@@ -1,0 +1,206 @@
+//! Records of a backup about its volumes, gathered from its files.
+
+use lifeboat_api::well_known::{ANNOTATION_CSI_DRIVER_NAME, ANNOTATION_VOLUME_SNAPSHOT_HANDLE};
+use lifeboat_archive::native_snapshot::NativeSnapshot;
+use lifeboat_archive::volume_info::{
+    BackupVolumeInfo, CSI_SNAPSHOT, CsiSnapshotInfo, FAILED, NATIVE_SNAPSHOT, POD_VOLUME_BACKUP,
+};
+use lifeboat_object::{GroupResource, ObjectKey};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Records about volumes from the files of a backup.
+#[derive(Clone, Debug, Default)]
+pub struct RecordedVolumes {
+    /// Methods by volume, from the volume information.
+    pub methods: BTreeMap<String, RecordedMethod>,
+    /// Native snapshots by volume; the first one of each.
+    pub native: BTreeMap<String, NativeSnapshot>,
+    /// Claims with a completed pod volume backup.
+    pub pod_volumes: BTreeSet<ObjectKey>,
+    /// Volumes of pods without claims that have a completed pod volume backup, by namespace and name of the pod.
+    pub of_pods: BTreeMap<(String, String), BTreeSet<String>>,
+    /// CSI snapshots by claim.
+    pub snapshots: BTreeMap<ObjectKey, CsiSnapshotInfo>,
+    /// Claims whose CSI snapshot failed.
+    pub failed_claims: BTreeSet<ObjectKey>,
+    /// The reasons why data was not saved that was to be, by volume; empty where the backup does not say it.
+    pub failures: BTreeMap<String, String>,
+}
+
+/// The method by which a volume was saved, as the volume information of a backup has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordedMethod {
+    /// A snapshot by the API of its storage; it may have failed.
+    NativeSnapshot,
+    /// A CSI snapshot, which is there.
+    CsiSnapshot,
+    /// A CSI snapshot whose data was moved into a repository.
+    MovedCsiSnapshot,
+    /// A pod volume backup.
+    PodVolumeBackup,
+    /// Its data was to be saved, and was not.
+    Failed,
+    /// It was skipped, or saved by a method of which this version knows nothing.
+    Other,
+}
+
+/// The files of a backup that tell of its volumes, as far as it has them.
+#[derive(Clone, Debug, Default)]
+pub struct VolumeFiles {
+    /// The volume information.
+    pub infos: Vec<BackupVolumeInfo>,
+    /// Native snapshots.
+    pub native: Vec<NativeSnapshot>,
+    /// Pod volume backups.
+    pub pod_volumes: Vec<Value>,
+    /// VolumeSnapshots.
+    pub snapshots: Vec<Value>,
+}
+
+impl RecordedMethod {
+    fn of(info: &BackupVolumeInfo) -> Self {
+        match (has_failed(info), info.snapshot_data_moved, info.backup_method.as_str()) {
+            (true, ..) => Self::Failed,
+            (false, true, _) => Self::MovedCsiSnapshot,
+            (false, false, NATIVE_SNAPSHOT) => Self::NativeSnapshot,
+            (false, false, CSI_SNAPSHOT) => Self::CsiSnapshot,
+            (false, false, POD_VOLUME_BACKUP) => Self::PodVolumeBackup,
+            (false, false, _) => Self::Other,
+        }
+    }
+}
+
+impl RecordedVolumes {
+    /// Gathers the facts from the files of a backup.
+    #[must_use]
+    pub fn of(files: VolumeFiles) -> Self {
+        let text = |v: &Value, p: &str| v.pointer(p).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let completed =
+            |v: &&Value| text(v, "/status/phase") == "Completed" && !text(v, "/status/snapshotID").is_empty();
+        let pod_volume = |v: &Value| {
+            let name = text(v, "/metadata/annotations/velero.io~1pvc-name");
+            claim(&text(v, "/spec/pod/namespace"), &name)
+        };
+        let listed = files.snapshots.iter().map(|snapshot| {
+            let name = text(snapshot, "/spec/source/persistentVolumeClaimName");
+            let annotation =
+                |key: &str| snapshot["metadata"]["annotations"][key].as_str().unwrap_or_default().to_owned();
+            let info = CsiSnapshotInfo {
+                snapshot_handle: annotation(ANNOTATION_VOLUME_SNAPSHOT_HANDLE),
+                driver: annotation(ANNOTATION_CSI_DRIVER_NAME),
+                ..CsiSnapshotInfo::default()
+            };
+            (claim(&text(snapshot, "/metadata/namespace"), &name), info)
+        });
+        let of_infos =
+            files.infos.iter().filter(|info| info.backup_method == CSI_SNAPSHOT && !info.snapshot_data_moved);
+        let of_infos = of_infos
+            .filter_map(|info| Some((claim(&info.pvc_namespace, &info.pvc_name), info.csi_snapshot_info.clone()?)));
+        let snapshots = listed.chain(of_infos).collect();
+        let failed = || files.infos.iter().filter(|info| has_failed(info));
+        let of_csi = failed().filter(|info| info.backup_method == CSI_SNAPSHOT);
+        let mut of_pods: BTreeMap<_, BTreeSet<String>> = BTreeMap::new();
+        for one in files.pod_volumes.iter().filter(completed).filter(|one| pod_volume(one).name.is_empty()) {
+            let pod = (text(one, "/spec/pod/namespace"), text(one, "/spec/pod/name"));
+            of_pods.entry(pod).or_default().insert(text(one, "/spec/volume"));
+        }
+        let infos = files.infos.iter().filter(|info| !info.pv_name.is_empty());
+        let mut native = BTreeMap::new();
+        // One without a volume only waits to be deleted with the backup.
+        for snapshot in files.native.into_iter().filter(|one| !one.spec.persistent_volume_name.is_empty()) {
+            native.entry(snapshot.spec.persistent_volume_name.clone()).or_insert(snapshot);
+        }
+        Self {
+            methods: infos.map(|info| (info.pv_name.clone(), RecordedMethod::of(info))).collect(),
+            failed_claims: of_csi.map(|info| claim(&info.pvc_namespace, &info.pvc_name)).collect(),
+            failures: failed().map(|info| (info.pv_name.clone(), info.message.clone())).collect(),
+            native,
+            of_pods,
+            pod_volumes: files.pod_volumes.iter().filter(completed).map(pod_volume).collect(),
+            snapshots,
+        }
+    }
+}
+
+/// Returns true if the data of a volume was to be saved and was not. A native snapshot has a record of its own that says it.
+fn has_failed(info: &BackupVolumeInfo) -> bool {
+    let has_handle = info.csi_snapshot_info.as_ref().is_some_and(|snapshot| !snapshot.snapshot_handle.is_empty());
+    info.result == FAILED && !(info.backup_method == CSI_SNAPSHOT && has_handle && !info.snapshot_data_moved)
+}
+
+/// The key of a claim.
+pub(super) fn claim(namespace: &str, name: &str) -> ObjectKey {
+    ObjectKey::new(GroupResource::new("", "persistentvolumeclaims"), Some(namespace), name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn info(name: &str, method: &str) -> BackupVolumeInfo {
+        BackupVolumeInfo { pv_name: name.into(), backup_method: method.into(), ..BackupVolumeInfo::default() }
+    }
+
+    #[test]
+    fn failed_data_is_recorded_as_failed_unless_its_csi_snapshot_is_there() {
+        let failed = |info: BackupVolumeInfo| BackupVolumeInfo { result: FAILED.into(), ..info };
+        let there = CsiSnapshotInfo { snapshot_handle: "s".into(), ..CsiSnapshotInfo::default() };
+        let with_handle = BackupVolumeInfo { csi_snapshot_info: Some(there), ..info("v", CSI_SNAPSHOT) };
+        let moved = |info: BackupVolumeInfo| BackupVolumeInfo { snapshot_data_moved: true, ..info };
+        for (info, expected) in [
+            (info("v", NATIVE_SNAPSHOT), RecordedMethod::NativeSnapshot),
+            (info("v", CSI_SNAPSHOT), RecordedMethod::CsiSnapshot),
+            (info("v", POD_VOLUME_BACKUP), RecordedMethod::PodVolumeBackup),
+            (info("v", ""), RecordedMethod::Other),
+            (info("v", "NewMethod"), RecordedMethod::Other),
+            (moved(info("v", CSI_SNAPSHOT)), RecordedMethod::MovedCsiSnapshot),
+            (failed(info("v", NATIVE_SNAPSHOT)), RecordedMethod::Failed),
+            (failed(info("v", CSI_SNAPSHOT)), RecordedMethod::Failed),
+            (failed(info("v", POD_VOLUME_BACKUP)), RecordedMethod::Failed),
+            (failed(with_handle.clone()), RecordedMethod::CsiSnapshot),
+            (failed(moved(with_handle)), RecordedMethod::Failed),
+        ] {
+            assert_eq!(RecordedMethod::of(&info), expected, "{info:?}");
+        }
+    }
+
+    #[test]
+    fn the_files_of_a_backup_say_what_was_saved_of_each_volume() {
+        let native = |volume: &str, id: &str| {
+            let mut snapshot = NativeSnapshot::default();
+            snapshot.spec.persistent_volume_name = volume.into();
+            snapshot.status.provider_snapshot_id = id.into();
+            snapshot
+        };
+        let failed = |info: BackupVolumeInfo| BackupVolumeInfo {
+            result: FAILED.into(),
+            message: "no space".into(),
+            pvc_namespace: "n".into(),
+            pvc_name: info.pv_name.clone(),
+            ..info
+        };
+        let files = VolumeFiles {
+            infos: vec![failed(info("csi-failed", CSI_SNAPSHOT)), failed(info("fs-failed", POD_VOLUME_BACKUP))],
+            native: vec![native("nat", "snap-1"), native("nat", ""), native("", "snap-3")],
+            pod_volumes: vec![
+                json!({"metadata": {"annotations": {"velero.io/pvc-name": "c"}}, "spec": {"pod": {"namespace": "n"}}, "status": {"phase": "Completed", "snapshotID": "s"}}),
+                json!({"metadata": {"annotations": {"velero.io/pvc-name": "failed"}}, "spec": {"pod": {"namespace": "n"}}, "status": {"phase": "Failed"}}),
+                json!({"spec": {"pod": {"namespace": "n", "name": "web-0"}, "volume": "cache"}, "status": {"phase": "Completed", "snapshotID": "s"}}),
+            ],
+            snapshots: vec![
+                json!({"metadata": {"namespace": "n"}, "spec": {"source": {"persistentVolumeClaimName": "snapped"}}}),
+            ],
+        };
+        let recorded = RecordedVolumes::of(files);
+        let failures = [("csi-failed", "no space"), ("fs-failed", "no space")];
+        assert_eq!(recorded.failures, failures.map(|(volume, why)| (volume.to_owned(), why.to_owned())).into());
+        assert_eq!(recorded.failed_claims, [claim("n", "csi-failed")].into());
+        let cache = (("n".to_owned(), "web-0".to_owned()), BTreeSet::from(["cache".to_owned()]));
+        assert_eq!(recorded.of_pods, [cache].into());
+        assert_eq!(recorded.pod_volumes, [claim("n", "c"), claim("n", "")].into());
+        assert_eq!(recorded.snapshots, [(claim("n", "snapped"), CsiSnapshotInfo::default())].into());
+        assert_eq!(recorded.native, [("nat".to_owned(), native("nat", "snap-1"))].into());
+    }
+}
