@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 /// The crates that each crate may use. Changing this needs a page in `docs/adr/`.
-const EDGES: [(&str, &[&str]); 28] = [
+const EDGES: [(&str, &[&str]); 29] = [
     ("api", &[]),
     ("object", &[]),
     ("select", &["api", "object"]),
@@ -57,6 +57,7 @@ const EDGES: [(&str, &[&str]); 28] = [
     ("install", &["api", "object", "cluster"]),
     ("sandbox", &["object", "select", "patch"]),
     ("browse", &["api", "object", "select", "patch", "archive", "store", "cluster", "sandbox"]),
+    ("terminal", &["api", "object", "operation", "select", "patch", "bucket", "store", "cluster", "client"]),
     (
         "cli",
         &[
@@ -83,6 +84,7 @@ const EDGES: [(&str, &[&str]); 28] = [
             "sandbox",
             "select",
             "store",
+            "terminal",
             "volume",
         ],
     ),
