@@ -58,6 +58,7 @@ const EDGES: [(&str, &[&str]); 29] = [
     ("install", &["api", "object", "cluster"]),
     ("sandbox", &["object", "select", "patch"]),
     ("browse", &["api", "object", "select", "patch", "archive", "store", "cluster", "sandbox"]),
+    ("terminal", &["api", "object", "operation", "select", "patch", "bucket", "store", "cluster", "client"]),
     (
         "cli",
         &[
@@ -85,6 +86,7 @@ const EDGES: [(&str, &[&str]); 29] = [
             "sandbox",
             "select",
             "store",
+            "terminal",
             "volume",
         ],
     ),

@@ -1,6 +1,10 @@
 //! The command tree.
 
+#[cfg(test)]
+mod error_tests;
 pub(crate) mod kubectl;
+#[cfg(test)]
+mod pflag_tests;
 
 use crate::commands::backup::BackupCommand;
 use crate::commands::browse::BrowseArgs;
@@ -30,12 +34,12 @@ use crate::commands::uninstall::UninstallArgs;
 use crate::commands::verbs::{CreateCommand, DeleteCommand, DescribeCommand, GetCommand};
 use crate::commands::version::VersionArgs;
 use crate::commands::volume::VolumeCommand;
-use crate::flags::globals::Globals;
-use crate::flags::object_namespace::ObjectNamespace;
-use crate::flags::pflag;
-use crate::process::program::{PLUGIN, Program};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use lifeboat_terminal::flags::globals::Globals;
+use lifeboat_terminal::flags::object_namespace::ObjectNamespace;
+use lifeboat_terminal::flags::pflag;
+use lifeboat_terminal::process::program::{PLUGIN, Program};
 use std::ffi::OsString;
 use std::process::ExitCode;
 

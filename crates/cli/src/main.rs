@@ -5,19 +5,18 @@
 
 mod command;
 mod commands;
-mod flags;
-mod output;
-mod process;
+mod helper;
 mod requests;
 mod resource;
 mod standalone;
+mod view;
 
 use commands::completion;
 use commands::completion::kubectl::answer_kubectl;
-use output::errors;
-use process::helper;
-use process::program::{self, Program};
-use process::traces::Traces;
+use lifeboat_terminal::output::errors;
+
+use lifeboat_terminal::process::program::{self, Program};
+use lifeboat_terminal::process::traces::Traces;
 use std::process::ExitCode;
 use std::time::Duration;
 

@@ -7,10 +7,10 @@ pub(crate) mod fetch;
 pub(crate) mod status;
 pub(crate) mod trust;
 
-use crate::flags::globals::Globals;
 use anyhow::Result;
 use lifeboat_api::Resource;
 use lifeboat_client::Client;
+use lifeboat_terminal::flags::globals::Globals;
 use std::io::Write;
 
 /// A client for the namespace of the globals.

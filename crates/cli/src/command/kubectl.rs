@@ -64,8 +64,8 @@ fn flags_before_values(grammar: &Command) -> BTreeSet<String> {
 mod tests {
     use super::*;
     use crate::command::Lifeboat;
-    use crate::flags::object_namespace::ObjectNamespace;
-    use crate::process::program::Program;
+    use lifeboat_terminal::flags::object_namespace::ObjectNamespace;
+    use lifeboat_terminal::process::program::Program;
 
     fn words(line: &str) -> Vec<OsString> {
         line.split_whitespace().map(Into::into).collect()

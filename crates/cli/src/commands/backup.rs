@@ -11,7 +11,6 @@ use crate::commands::backup::delete::{BackupDeleteArgs, request_deletion};
 use crate::commands::backup::describe::BackupDescribeArgs;
 use crate::commands::backup::download::DownloadArgs;
 use crate::commands::backup::hold::{HoldArgs, ReleaseArgs};
-use crate::flags::globals::Globals;
 use crate::resource::cancel::{CancelArgs, Cancellable};
 use crate::resource::logs::LogsArgs;
 use crate::resource::{GetArgs, Operation, get};
@@ -21,6 +20,7 @@ use clap::Subcommand;
 use create::BackupCreateArgs;
 use lifeboat_api::{Backup, BackupPhase, DownloadTargetKind};
 use lifeboat_client::Client;
+use lifeboat_terminal::flags::globals::Globals;
 use std::process::ExitCode;
 
 /// Work with backups.

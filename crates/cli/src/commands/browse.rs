@@ -1,14 +1,14 @@
 //! `lifeboat browse`: kubectl on a backup.
 
 use crate::commands::sandbox::{self, write_kubeconfig};
-use crate::flags::globals::Globals;
-use crate::process::scratch::ScratchArgs;
-use crate::process::signals::terminated;
 use crate::requests::archive::FromServerArgs;
 use crate::standalone::backup_source::{self, OpenBackup, until_interrupted};
 use anyhow::{Context, Result};
 use clap::Args;
 use lifeboat_sandbox::{Sandbox, SandboxOptions};
+use lifeboat_terminal::flags::globals::Globals;
+use lifeboat_terminal::process::scratch::ScratchArgs;
+use lifeboat_terminal::process::signals::terminated;
 use std::ffi::OsString;
 use std::io::Write;
 use std::net::SocketAddr;

@@ -1,10 +1,10 @@
 //! `lifeboat bug`: template of a bug report with the versions filled in (cli-and-install.md 1.8).
 
 use crate::commands::version::PATIENCE;
-use crate::flags::globals::Globals;
-use crate::process::program::{COMMIT, VERSION};
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use lifeboat_terminal::flags::globals::Globals;
+use lifeboat_terminal::process::program::{COMMIT, VERSION};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use std::io::Write;
 use std::process::{ExitCode, Stdio};

@@ -1,9 +1,9 @@
 //! `lifeboat client config get|set`: the defaults of flags (cli-and-install.md 1.3).
 
-use crate::flags::globals::Globals;
-use crate::process::program::Config;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
+use lifeboat_terminal::flags::globals::Globals;
+use lifeboat_terminal::process::program::Config;
 use serde_json::Value;
 use std::io::Write;
 use std::process::ExitCode;

@@ -5,9 +5,6 @@ pub(crate) mod kubectl;
 mod tests;
 
 use crate::command::kubectl::is_about_objects;
-use crate::flags::globals::Globals;
-use crate::flags::pflag::with_rules;
-use crate::process::program::{Program, completes_for_kubectl};
 use anyhow::{Context, Result, bail};
 use clap::{Args, Command, CommandFactory, Parser, ValueEnum};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
@@ -18,6 +15,9 @@ use lifeboat_api::{
 use lifeboat_client::{Client, Object};
 use lifeboat_object::ApiResource;
 use lifeboat_restore::is_restorable;
+use lifeboat_terminal::flags::globals::Globals;
+use lifeboat_terminal::flags::pflag::with_rules;
+use lifeboat_terminal::process::program::{Program, completes_for_kubectl};
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::future::Future;

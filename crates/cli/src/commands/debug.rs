@@ -5,8 +5,6 @@ mod clean;
 mod gather;
 mod lines;
 
-use crate::flags::Optional;
-use crate::flags::globals::Globals;
 use crate::requests::{client, missing};
 use anyhow::{Context, Result, bail};
 use bundle::Bundle;
@@ -14,6 +12,8 @@ use clap::Args;
 use gather::Gathering;
 use lifeboat_api::{Backup, Restore};
 use lifeboat_client::{Client, Object};
+use lifeboat_terminal::flags::Optional;
+use lifeboat_terminal::flags::globals::Globals;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -4,8 +4,6 @@ mod application;
 mod snapshot;
 
 use crate::commands::sandbox::{options, write_kubeconfig};
-use crate::output::results::print_results;
-use crate::process::clock::clock;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use lifeboat_action::Actions;
@@ -16,6 +14,8 @@ use lifeboat_object::GroupResource;
 use lifeboat_operation::Operation;
 use lifeboat_sandbox::Sandbox;
 use lifeboat_store::Store;
+use lifeboat_terminal::output::results::print_results;
+use lifeboat_terminal::process::clock::clock;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;

@@ -1,13 +1,5 @@
 //! `lifeboat diff`: compares two backups, or a backup with the cluster.
 
-use crate::flags::globals::Globals;
-use crate::flags::{self, List};
-use crate::output::Output;
-use crate::output::difference::{difference_documents, difference_lines};
-use crate::output::errors;
-use crate::output::exit_code::{CheckOutcome, answered};
-use crate::output::yaml;
-use crate::process::scratch::ScratchArgs;
 use crate::requests::archive::FromServerArgs;
 use crate::standalone::backup_source::{self, OpenBackup, until_interrupted};
 use anyhow::{Context, Result, anyhow, bail};
@@ -16,6 +8,14 @@ use lifeboat_browse::{ChangedObject, Diff, DiffCounts, DiffScope, LiveCluster, L
 use lifeboat_object::{GroupResource, chain, printable};
 use lifeboat_patch::{Difference, hide_secret_values};
 use lifeboat_select::Selector;
+use lifeboat_terminal::flags::globals::Globals;
+use lifeboat_terminal::flags::{self, List};
+use lifeboat_terminal::output::Output;
+use lifeboat_terminal::output::difference::{difference_documents, difference_lines};
+use lifeboat_terminal::output::errors;
+use lifeboat_terminal::output::exit_code::{CheckOutcome, answered};
+use lifeboat_terminal::output::yaml;
+use lifeboat_terminal::process::scratch::ScratchArgs;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufWriter, Stdout, Write};

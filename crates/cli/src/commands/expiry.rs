@@ -1,6 +1,5 @@
 //! `lifeboat expiry`: the time at which backups expire, and the reasons why others are kept.
 
-use crate::flags::globals::Globals;
 use crate::requests::client;
 use crate::resource::expiry::{FormatArgs, lists};
 use crate::resource::release::RulesReleaseArgs;
@@ -10,6 +9,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use lifeboat_api::Time;
 use lifeboat_lifecycle::phase::backup_expiry::expiries;
+use lifeboat_terminal::flags::globals::Globals;
 use std::process::ExitCode;
 
 /// Flags of the command: a release of backups, and the output format.

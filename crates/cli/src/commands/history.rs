@@ -1,13 +1,5 @@
 //! `lifeboat history`: changes of one object over the backups of a bucket.
 
-use crate::flags::globals::Globals;
-use crate::flags::object_name::{ObjectArgs, check_namespace};
-use crate::flags::object_type::meant;
-use crate::output::difference::{difference_documents, difference_lines};
-use crate::output::errors;
-use crate::output::exit_code::{CheckOutcome, answered};
-use crate::output::{Output, print_resource};
-use crate::process::scratch::ScratchArgs;
 use crate::standalone::backup_source::{self, until_interrupted};
 use crate::standalone::bucket_url::{self, Purpose};
 use anyhow::{Context, Result, bail};
@@ -15,6 +7,14 @@ use clap::Args;
 use lifeboat_browse::{History, HistoryEvent, HistoryEventKind, HistoryOptions, types_of_backups};
 use lifeboat_object::{ApiResource, ObjectKey, printable};
 use lifeboat_patch::{Difference, hide_secret_values};
+use lifeboat_terminal::flags::globals::Globals;
+use lifeboat_terminal::flags::object_name::{ObjectArgs, check_namespace};
+use lifeboat_terminal::flags::object_type::meant;
+use lifeboat_terminal::output::difference::{difference_documents, difference_lines};
+use lifeboat_terminal::output::errors;
+use lifeboat_terminal::output::exit_code::{CheckOutcome, answered};
+use lifeboat_terminal::output::{Output, print_resource};
+use lifeboat_terminal::process::scratch::ScratchArgs;
 use serde_json::{Value, json};
 use std::io::Write;
 use std::process::ExitCode;

@@ -5,14 +5,14 @@
 mod flags;
 mod wanted;
 
-use crate::flags::globals::Globals;
-use crate::output::print_resource;
 use anyhow::{Context, Result, bail};
 pub(crate) use flags::InstallArgs;
 use flags::PrintFormat;
 use jiff::Timestamp;
 use lifeboat_cluster::Cluster;
 use lifeboat_install::{self as install, DEPLOYMENT, InstallStep};
+use lifeboat_terminal::flags::globals::Globals;
+use lifeboat_terminal::output::print_resource;
 use std::io::Write;
 use std::process::ExitCode;
 

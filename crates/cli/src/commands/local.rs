@@ -6,10 +6,10 @@ mod list;
 mod restore;
 mod verify;
 
-use crate::flags::globals::Globals;
-use crate::flags::object_namespace::ObjectNamespace;
 use crate::standalone::contents::LocalContentsArgs;
 use clap::{Args, Subcommand};
+use lifeboat_terminal::flags::globals::Globals;
+use lifeboat_terminal::flags::object_namespace::ObjectNamespace;
 use std::process::ExitCode;
 
 /// `lifeboat local`.

@@ -5,13 +5,13 @@ pub(crate) mod delete;
 pub(crate) mod get;
 pub(crate) mod set;
 
-use crate::flags::globals::Globals;
 use crate::resource::DeleteArgs;
 use anyhow::Result;
 use clap::Subcommand;
 use create::LocationCreateArgs;
 use delete::delete;
 use get::LocationGetArgs;
+use lifeboat_terminal::flags::globals::Globals;
 use set::SetArgs;
 use std::process::ExitCode;
 

@@ -1,8 +1,8 @@
 //! `lifeboat man DIRECTORY`: the help of all commands as man pages, for packagers.
 
-use crate::flags::globals::Globals;
 use anyhow::{Context, Result};
 use clap::{Args, Command};
+use lifeboat_terminal::flags::globals::Globals;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -27,7 +27,7 @@ impl ManArgs {
 mod tests {
     use super::*;
     use crate::command::Lifeboat;
-    use crate::process::program::Program;
+    use lifeboat_terminal::process::program::Program;
 
     #[test]
     fn each_command_has_a_page_with_its_flags() {

@@ -4,11 +4,11 @@ pub(crate) mod add;
 pub(crate) mod get;
 pub(crate) mod remove;
 
-use crate::flags::globals::Globals;
 use add::AddArgs;
 use anyhow::Result;
 use clap::Subcommand;
 use get::PluginGetArgs;
+use lifeboat_terminal::flags::globals::Globals;
 use remove::RemoveArgs;
 use std::process::ExitCode;
 

@@ -19,9 +19,6 @@ pub(crate) mod verbs;
 pub(crate) mod verify;
 
 use crate::commands::repo::random::random;
-use crate::flags::globals::Globals;
-use crate::process::clock::clock;
-use crate::process::scratch::{ScratchArgs, ScratchFolder};
 use crate::standalone::bucket_url;
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -32,6 +29,9 @@ use lifeboat_kopia::format::directory::DirectoryEntry;
 use lifeboat_kopia::format::time::UnixNanos;
 use lifeboat_kopia::snapshot::{Snapshot, choose, entry_at};
 use lifeboat_kopia::{KopiaError, OpenOptions, Repository, WriteOptions};
+use lifeboat_terminal::flags::globals::Globals;
+use lifeboat_terminal::process::clock::clock;
+use lifeboat_terminal::process::scratch::{ScratchArgs, ScratchFolder};
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -227,7 +227,7 @@ impl SnapshotPath {
             .map_err(|why| anyhow::anyhow!("the manifest of snapshot {} cannot be read: {why}", snapshot.id))?;
         if let Some(reason) = &document.incomplete {
             let text = format!("warning: snapshot {} was not finished ({reason}): files may be missing", snapshot.id);
-            crate::output::errors::warn(Some(&text));
+            lifeboat_terminal::output::errors::warn(Some(&text));
         }
         let root = document.root.as_ref().with_context(|| format!("snapshot {} has no root", snapshot.id))?;
         let entry = entry_at(repository.contents(), root, &self.path).await?;

@@ -5,7 +5,6 @@ pub(crate) mod describe;
 pub(crate) mod get;
 pub(crate) mod plan;
 
-use crate::flags::globals::Globals;
 use crate::resource::cancel::{CancelArgs, Cancellable};
 use crate::resource::describe::DescribeArgs;
 use crate::resource::logs::LogsArgs;
@@ -16,6 +15,7 @@ use create::RestoreCreateArgs;
 use describe::describe;
 use lifeboat_api::{DownloadTargetKind, Restore, RestorePhase};
 use lifeboat_client::{Client, ObjectIdentity};
+use lifeboat_terminal::flags::globals::Globals;
 use plan::{DiffArgs, PlanArgs};
 use std::process::ExitCode;
 

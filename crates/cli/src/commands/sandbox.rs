@@ -1,11 +1,11 @@
 //! `lifeboat sandbox`: an embedded Kubernetes API server to try things on.
 
-use crate::flags::globals::Globals;
-use crate::process::signals::terminated;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use lifeboat_sandbox::{Sandbox, SandboxOptions};
 use lifeboat_select::RulesText;
+use lifeboat_terminal::flags::globals::Globals;
+use lifeboat_terminal::process::signals::terminated;
 use serde_json::Value;
 use std::io::Write;
 use std::net::SocketAddr;

@@ -9,13 +9,13 @@ pub(crate) mod retention;
 
 use crate::commands::schedule::describe::ScheduleDescribeArgs;
 use crate::commands::schedule::retention::RetentionArgs;
-use crate::flags::globals::Globals;
 use crate::resource::{GetArgs, get};
 use anyhow::Result;
 use clap::Subcommand;
 use create::ScheduleCreateArgs;
 use delete::{ScheduleDeleteArgs, delete};
 use lifeboat_api::Schedule;
+use lifeboat_terminal::flags::globals::Globals;
 use pause::PauseArgs;
 use std::process::ExitCode;
 

@@ -6,13 +6,6 @@ mod logrus;
 mod plugins;
 pub(crate) mod providers;
 
-use crate::flags;
-use crate::flags::globals::Globals;
-use crate::output::Output;
-use crate::process::clock::clock;
-use crate::process::program::VERSION;
-use crate::process::signals::terminated;
-use crate::process::traces::Traces;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum, value_parser};
 use credentials::CredentialFiles;
@@ -26,6 +19,13 @@ use lifeboat_control::{
 };
 use lifeboat_plugin::PluginName;
 use lifeboat_reconcile::LeaseTimes;
+use lifeboat_terminal::flags;
+use lifeboat_terminal::flags::globals::Globals;
+use lifeboat_terminal::output::Output;
+use lifeboat_terminal::process::clock::clock;
+use lifeboat_terminal::process::program::VERSION;
+use lifeboat_terminal::process::signals::terminated;
+use lifeboat_terminal::process::traces::Traces;
 use logrus::LogLevel;
 use plugins::{Plugins, Search};
 use providers::StorageProviders;

@@ -4,12 +4,12 @@ pub(crate) mod create;
 pub(crate) mod get;
 pub(crate) mod set;
 
-use crate::flags::globals::Globals;
 use crate::resource::{GetArgs, get};
 use anyhow::Result;
 use clap::Subcommand;
 use create::SnapshotLocationCreateArgs;
 use lifeboat_api::VolumeSnapshotLocation;
+use lifeboat_terminal::flags::globals::Globals;
 use set::SnapshotLocationSetArgs;
 use std::process::ExitCode;
 

@@ -1,12 +1,12 @@
 //! `lifeboat uninstall`: removes the objects from a cluster that `install` has created (cli-and-install.md 3.7).
 
 use crate::commands::install::say;
-use crate::flags::confirm::asked;
-use crate::flags::globals::Globals;
 use anyhow::Result;
 use clap::Args;
 use jiff::Timestamp;
 use lifeboat_install::Removal;
+use lifeboat_terminal::flags::confirm::asked;
+use lifeboat_terminal::flags::globals::Globals;
 use std::io::Write;
 use std::process::ExitCode;
 

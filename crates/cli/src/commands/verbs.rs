@@ -17,11 +17,11 @@ use crate::commands::plugin::get::PluginGetArgs;
 use crate::commands::schedule::delete::ScheduleDeleteArgs;
 use crate::commands::schedule::describe::ScheduleDescribeArgs;
 use crate::commands::snapshot_location::create::SnapshotLocationCreateArgs;
-use crate::flags::globals::Globals;
 use crate::resource::describe::DescribeArgs;
 use crate::resource::{DeleteArgs, GetArgs};
 use anyhow::Result;
 use clap::Subcommand;
+use lifeboat_terminal::flags::globals::Globals;
 use std::process::ExitCode;
 
 /// `lifeboat get`.

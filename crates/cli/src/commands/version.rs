@@ -1,13 +1,13 @@
 //! `lifeboat version`: the versions of this program and of the server.
 
-use crate::flags;
-use crate::flags::globals::Globals;
-use crate::process::program::{COMMIT, VERSION};
 use crate::requests::client;
 use crate::requests::status::server_status;
 use anyhow::Result;
 use clap::Args;
 use lifeboat_api::Duration;
+use lifeboat_terminal::flags;
+use lifeboat_terminal::flags::globals::Globals;
+use lifeboat_terminal::process::program::{COMMIT, VERSION};
 use std::fmt::Write as _;
 use std::io::Write;
 use std::process::ExitCode;

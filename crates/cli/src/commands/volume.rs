@@ -1,14 +1,7 @@
 //! `lifeboat volume`: explains whether volumes are protected by a backup, and by which method.
 
-use crate::flags::globals::Globals;
-use crate::flags::spec::BackupSpecArgs;
-use crate::output::exit_code::PARTIALLY_FAILED;
-use crate::output::preview::{volume_name, volume_value};
-use crate::output::progress::watched;
-use crate::output::results::print_results;
-use crate::output::{Output, print_resource};
-use crate::process::clock::clock;
 use crate::standalone::local_operation::document::document;
+use crate::view::preview::{volume_name, volume_value};
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use lifeboat_action::Actions;
@@ -16,6 +9,13 @@ use lifeboat_api::Backup;
 use lifeboat_backup::{Env, PreviewedVolume, Request, Settings, VolumeExplanation, explain_volumes};
 use lifeboat_operation::Operation;
 use lifeboat_store::Store;
+use lifeboat_terminal::flags::globals::Globals;
+use lifeboat_terminal::flags::spec::BackupSpecArgs;
+use lifeboat_terminal::output::exit_code::PARTIALLY_FAILED;
+use lifeboat_terminal::output::progress::watched;
+use lifeboat_terminal::output::results::print_results;
+use lifeboat_terminal::output::{Output, print_resource};
+use lifeboat_terminal::process::clock::clock;
 use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;

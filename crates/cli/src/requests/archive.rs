@@ -3,11 +3,11 @@
 use super::artifact::{Downloads, artifact, stream};
 use super::trust::TrustArgs;
 use super::{client, missing, said};
-use crate::flags;
-use crate::flags::globals::Globals;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use lifeboat_api::{Backup, DownloadTargetKind, Duration};
+use lifeboat_terminal::flags;
+use lifeboat_terminal::flags::globals::Globals;
 use std::collections::BTreeMap;
 use std::fs::File;
 

@@ -2,13 +2,13 @@
 
 use super::fetch::{DownloadBody, FetchError, Fetcher, is_local};
 use super::trust::{DownloadTrust, Trust, TrustArgs};
-use crate::flags::globals::Globals;
 use anyhow::Result;
 use lifeboat_api::well_known::{ANNOTATION_THROUGH_SERVER, HEADER_DOWNLOAD};
 use lifeboat_api::{DownloadRequest, DownloadRequestPhase, DownloadTargetKind};
 use lifeboat_archive::gzip;
 use lifeboat_client::{Client, FollowedObject};
 use lifeboat_cluster::ClusterError;
+use lifeboat_terminal::flags::globals::Globals;
 use serde::de::DeserializeOwned;
 use std::io::{self, Read, Write};
 use std::time::Duration;

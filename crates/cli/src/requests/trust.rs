@@ -1,13 +1,13 @@
 //! Trust of downloads: the certificates of the system, and one of the user or of the storage location
 //! (cli-and-install.md 2.7).
 
-use crate::flags::Optional;
 use anyhow::{Context, Result, bail};
 use base64::Engine;
 use clap::Args;
 use lifeboat_api::{Backup, BackupStorageLocation, SecretKeySelector};
 use lifeboat_client::Client;
 use lifeboat_object::{ApiResource, chain, error_and_causes};
+use lifeboat_terminal::flags::Optional;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{CertificateError, ClientConfig, RootCertStore};

@@ -2,11 +2,11 @@
 
 use super::change::change;
 use super::{Operation, together, wait};
-use crate::flags::globals::Globals;
 use crate::requests::client;
 use anyhow::{Result, bail};
 use clap::Args;
 use lifeboat_client::Client;
+use lifeboat_terminal::flags::globals::Globals;
 use std::io::Write;
 use std::process::ExitCode;
 

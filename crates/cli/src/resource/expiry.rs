@@ -2,9 +2,6 @@
 //! are kept.
 
 use super::{Format, TableKind};
-use crate::flags::{self, Optional};
-use crate::output::print_resource;
-use crate::output::table::{Labels, print, time, until};
 use anyhow::Result;
 use clap::Args;
 use clap::builder::EnumValueParser;
@@ -14,6 +11,9 @@ use lifeboat_client::Client;
 use lifeboat_lifecycle::phase::backup_expiry::{BackupExpiry, ExpiryInput};
 use lifeboat_lifecycle::phase::expiry::ExpiryOutcome;
 use lifeboat_lifecycle::phase::keep::describe as describe_keepers;
+use lifeboat_terminal::flags::{self, Optional};
+use lifeboat_terminal::output::print_resource;
+use lifeboat_terminal::output::table::{Labels, print, time, until};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::Write;

@@ -108,11 +108,11 @@ pub(crate) async fn set(client: &Client, name: &str, rules: Option<&Retention>) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::output::retention::retention_text;
     use lifeboat_client::api_resource;
     use lifeboat_cluster::{Cluster, ConnectOptions};
     use lifeboat_reconcile::{MirrorEvent, MirroredType};
     use lifeboat_sandbox::{Sandbox, SandboxOptions};
+    use lifeboat_terminal::output::retention::retention_text;
     use serde_json::json;
     use tokio::sync::mpsc;
     use tokio::task::JoinSet;

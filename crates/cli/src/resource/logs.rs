@@ -1,14 +1,14 @@
 //! `lifeboat backup logs` and `restore logs`.
 
 use super::Operation;
-use crate::flags;
-use crate::flags::globals::Globals;
 use crate::requests::artifact::{Downloads, artifact};
 use crate::requests::trust::TrustArgs;
 use crate::requests::{client, said};
 use anyhow::{Result, bail};
 use clap::Args;
 use lifeboat_api::{DownloadTargetKind, Duration};
+use lifeboat_terminal::flags;
+use lifeboat_terminal::flags::globals::Globals;
 use std::io::{self, Write};
 use std::process::ExitCode;
 

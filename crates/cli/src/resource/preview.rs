@@ -3,13 +3,8 @@
 
 use super::server_plan::print_plan;
 use crate::commands::server::providers::StorageProviders;
-use crate::flags::globals::Globals;
-use crate::output::Output;
-use crate::output::errors;
-use crate::output::preview::{PlanFiles, ShownParts, Validate, print_backup, print_restore};
-use crate::output::progress::watched;
-use crate::process::clock::clock;
 use crate::requests::missing;
+use crate::view::preview::{PlanFiles, ShownParts, Validate, print_backup, print_restore};
 use anyhow::{Result, bail};
 use clap::Args;
 use lifeboat_action::Actions;
@@ -20,6 +15,11 @@ use lifeboat_client::Client;
 use lifeboat_control::open_location;
 use lifeboat_operation::Operation;
 use lifeboat_store::Store;
+use lifeboat_terminal::flags::globals::Globals;
+use lifeboat_terminal::output::Output;
+use lifeboat_terminal::output::errors;
+use lifeboat_terminal::output::progress::watched;
+use lifeboat_terminal::process::clock::clock;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;

@@ -4,7 +4,6 @@
 use super::change::change;
 use super::together;
 use crate::commands::backup::hold::unrecorded;
-use crate::flags::confirm::{ConfirmationTarget, asked, nobody_to_ask, question, refuse_without_terminal};
 use crate::requests::{missing, said};
 use anyhow::{Result, bail};
 use clap::Args;
@@ -16,6 +15,7 @@ use lifeboat_lifecycle::phase::backup_expiry::{BackupExpiry, ExpiryInput, expiri
 use lifeboat_lifecycle::phase::keep::Keeper;
 use lifeboat_lifecycle::phase::kept_by::schedule_label;
 use lifeboat_object::{counted, first_names_of};
+use lifeboat_terminal::flags::confirm::{ConfirmationTarget, asked, nobody_to_ask, question, refuse_without_terminal};
 use std::io::Write;
 use std::process::ExitCode;
 

@@ -1,7 +1,7 @@
 //! Requests the plan of a restore at the server's own port, with the user's token, and prints it like a plan that is
 //! made on this machine.
 
-use crate::output::preview::{PlanFiles, RestorePrinter, ShownParts};
+use crate::view::preview::{PlanFiles, RestorePrinter, ShownParts};
 use anyhow::{Context, Result, bail};
 use bytes::{Bytes, BytesMut};
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};

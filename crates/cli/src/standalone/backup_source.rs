@@ -1,8 +1,5 @@
 //! The archive of a backup that is open for reading, from a bucket or through the server.
 
-use crate::flags::globals::Globals;
-use crate::output::errors;
-use crate::process::signals::terminated;
 use crate::requests::archive::{ArchiveDownload, FromServerArgs};
 use crate::standalone::bucket_url::{self, Purpose};
 use anyhow::{Context, Result, bail};
@@ -12,6 +9,9 @@ use lifeboat_archive::layout::BackupFile;
 use lifeboat_browse::BackupStore;
 use lifeboat_bucket::Directory;
 use lifeboat_store::{Archive, ArchiveRows, OpenOptions, Store, StoreError};
+use lifeboat_terminal::flags::globals::Globals;
+use lifeboat_terminal::output::errors;
+use lifeboat_terminal::process::signals::terminated;
 use std::path::Path;
 use std::sync::Arc;
 

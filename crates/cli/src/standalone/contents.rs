@@ -4,15 +4,15 @@ mod extract;
 mod get;
 mod objects;
 
-use crate::flags::globals::Globals;
-use crate::flags::object_namespace::ObjectNamespace;
-use crate::process::scratch::ScratchArgs;
 use crate::requests::archive::FromServerArgs;
 use crate::standalone::backup_source::{self, OpenBackup, until_interrupted};
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use lifeboat_browse::BackupStore;
 use lifeboat_object::printable;
+use lifeboat_terminal::flags::globals::Globals;
+use lifeboat_terminal::flags::object_namespace::ObjectNamespace;
+use lifeboat_terminal::process::scratch::ScratchArgs;
 use std::io::Write;
 use std::process::ExitCode;
 use tabwriter::TabWriter;

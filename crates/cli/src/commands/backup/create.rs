@@ -1,7 +1,5 @@
 //! `lifeboat backup create`.
 
-use crate::flags::globals::Globals;
-use crate::flags::spec::BackupSpecArgs;
 use crate::requests::{client, missing};
 use crate::resource::preview::preview_backup;
 use crate::resource::{Format, OutputArgs, create, one_way_to_select, submitted};
@@ -10,6 +8,8 @@ use clap::Args;
 use jiff::Timestamp;
 use lifeboat_api::{Backup, BackupSpec, BackupStorageLocation, ObjectMeta, Schedule, VolumeSnapshotLocation};
 use lifeboat_client::Client;
+use lifeboat_terminal::flags::globals::Globals;
+use lifeboat_terminal::flags::spec::BackupSpecArgs;
 use std::io::Write;
 use std::process::ExitCode;
 

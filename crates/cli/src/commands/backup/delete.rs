@@ -1,6 +1,5 @@
 //! `lifeboat backup delete`.
 
-use crate::flags::globals::Globals;
 use crate::requests::client;
 use crate::resource::expiry::lists;
 use crate::resource::{DeleteArgs, delete, of_which, together};
@@ -17,6 +16,7 @@ use lifeboat_lifecycle::phase::request::{
     check_deletion, claims_may_need, reads, refusal_for_claims, refusal_for_reader,
 };
 use lifeboat_object::first_names;
+use lifeboat_terminal::flags::globals::Globals;
 use std::io::Write;
 use std::process::ExitCode;
 

@@ -1,14 +1,14 @@
 //! `lifeboat backup describe`.
 
-use crate::flags::globals::Globals;
-use crate::output::describe::backup::describe;
-use crate::output::describe::json;
 use crate::requests::client;
 use crate::requests::describe::{backup_facts, style};
 use crate::resource::describe::{DescribeArgs, between};
+use crate::view::describe::backup::describe;
+use crate::view::describe::json;
 use anyhow::{Result, bail};
 use clap::Args;
 use lifeboat_api::Backup;
+use lifeboat_terminal::flags::globals::Globals;
 use std::io::Write;
 use std::process::ExitCode;
 

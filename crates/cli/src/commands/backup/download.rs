@@ -1,10 +1,10 @@
 //! `lifeboat backup download`.
 
-use crate::flags::Optional;
-use crate::flags::globals::Globals;
 use crate::requests::archive::FromServerArgs;
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use lifeboat_terminal::flags::Optional;
+use lifeboat_terminal::flags::globals::Globals;
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;

@@ -1,9 +1,9 @@
 //! `lifeboat backup get`: the rows of a list.
 
-use crate::output::table::{selector, time, until};
 use crate::resource::TableKind;
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{Backup, ObjectMeta, Time};
+use lifeboat_terminal::output::table::{selector, time, until};
 
 impl TableKind for Backup {
     const COLUMNS: &'static [&'static str] = &[

@@ -1,6 +1,5 @@
 //! `lifeboat backup hold` and `release`: a backup on hold is not deleted, neither when it expires nor on request.
 
-use crate::flags::globals::Globals;
 use crate::requests::{client, said};
 use crate::resource::change::change;
 use crate::resource::together;
@@ -14,6 +13,7 @@ use lifeboat_lifecycle::phase::facts::deletion_has_begun;
 use lifeboat_lifecycle::phase::hold::Hold;
 use lifeboat_lifecycle::phase::location::location_of;
 use lifeboat_lifecycle::phase::request::deletion_is_asked;
+use lifeboat_terminal::flags::globals::Globals;
 use std::io::Write;
 use std::process::ExitCode;
 

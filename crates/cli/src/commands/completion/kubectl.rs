@@ -1,9 +1,9 @@
 //! Completion of the plugin's commands, as kubectl asks for it.
 
 use crate::commands::completion::with_names;
-use crate::process::program::PLUGIN;
 use clap::Command;
 use clap_complete::engine::{CompletionCandidate, complete};
+use lifeboat_terminal::process::program::PLUGIN;
 use std::ffi::OsString;
 use std::io::Write;
 

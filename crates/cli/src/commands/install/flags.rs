@@ -1,11 +1,11 @@
 //! The flags of `lifeboat install` (cli-and-install.md 3.1).
 
-use crate::flags::{self, KeyValuePairs, List, Optional};
-use crate::output::Output;
 use clap::builder::EnumValueParser;
 use clap::{Args, ValueEnum};
 use lifeboat_api::Duration;
 use lifeboat_install::{DirectoryVolume, Installation};
+use lifeboat_terminal::flags::{self, KeyValuePairs, List, Optional};
+use lifeboat_terminal::output::Output;
 use std::path::PathBuf;
 
 /// Every flag of `velero install`, and a few of ours.

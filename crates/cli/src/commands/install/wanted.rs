@@ -1,12 +1,12 @@
 //! Installation that the flags of `lifeboat install` ask for, with the contents of their files.
 
 use super::flags::InstallArgs;
-use crate::flags;
 use anyhow::{Context, Result, bail};
 use lifeboat_api::well_known::PROVIDER_DIRECTORY;
 use lifeboat_install::{
     Credentials, DirectoryVolume, Installation, MaintenanceJobs, PodResources, ServerSettings, check,
 };
+use lifeboat_terminal::flags;
 use std::path::Path;
 
 impl InstallArgs {

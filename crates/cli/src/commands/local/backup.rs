@@ -1,20 +1,12 @@
 //! `lifeboat local backup`.
 
-use crate::flags::globals::Globals;
-use crate::flags::spec::{BackupSpecArgs, file, no_flags};
-use crate::output::Output;
-use crate::output::exit_code::PARTIALLY_FAILED;
-use crate::output::preview::print_backup;
-use crate::output::print_resource;
-use crate::output::progress::watched;
-use crate::output::results::print_results;
-use crate::process::clock::clock;
 use crate::standalone::bucket_url::{self, EmptyFolders, Purpose};
 use crate::standalone::local_operation::document::document;
 use crate::standalone::local_operation::operation_key::{OperationKey, identity};
 use crate::standalone::local_operation::pending::end_backup;
 use crate::standalone::local_operation::specification::Specification;
 use crate::standalone::local_operation::state::{OldState, OperationState, OperationStateFile};
+use crate::view::preview::print_backup;
 use clap::Args;
 use lifeboat_action::Actions;
 use lifeboat_api::well_known::ANNOTATION_RESOURCE_POLICIES;
@@ -23,6 +15,14 @@ use lifeboat_backup::{Env, Outcome, Request, Settings};
 use lifeboat_cluster::Cluster;
 use lifeboat_operation::Operation;
 use lifeboat_store::{Store, StoreError};
+use lifeboat_terminal::flags::globals::Globals;
+use lifeboat_terminal::flags::spec::{BackupSpecArgs, file, no_flags};
+use lifeboat_terminal::output::Output;
+use lifeboat_terminal::output::exit_code::PARTIALLY_FAILED;
+use lifeboat_terminal::output::print_resource;
+use lifeboat_terminal::output::progress::watched;
+use lifeboat_terminal::output::results::print_results;
+use lifeboat_terminal::process::clock::clock;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;

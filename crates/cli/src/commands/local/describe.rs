@@ -1,8 +1,5 @@
 //! `lifeboat local describe`.
 
-use crate::flags::globals::Globals;
-use crate::output::Output;
-use crate::output::print_resource;
 use crate::standalone::bucket_url::{self, Purpose};
 use clap::Args;
 use lifeboat_api::{Backup, BackupSpec, Time};
@@ -10,6 +7,9 @@ use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::sidecar::ResourceList;
 use lifeboat_archive::volume_info::BackupVolumeInfo;
 use lifeboat_object::{ResultSet, Results};
+use lifeboat_terminal::flags::globals::Globals;
+use lifeboat_terminal::output::Output;
+use lifeboat_terminal::output::print_resource;
 use std::fmt::Write as _;
 use std::io::Write;
 use std::process::ExitCode;

@@ -1,11 +1,11 @@
 //! `lifeboat local ls`.
 
-use crate::flags::globals::Globals;
-use crate::output::Output;
-use crate::output::print_resource;
 use crate::standalone::bucket_url::{self, Purpose};
 use clap::Args;
 use lifeboat_store::BackupSummary;
+use lifeboat_terminal::flags::globals::Globals;
+use lifeboat_terminal::output::Output;
+use lifeboat_terminal::output::print_resource;
 use std::io::Write;
 use std::process::ExitCode;
 use tabwriter::TabWriter;

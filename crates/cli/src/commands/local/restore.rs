@@ -1,18 +1,12 @@
 //! `lifeboat local restore`.
 
-use crate::flags::globals::Globals;
-use crate::flags::spec::{RestoreSpecArgs, file, no_flags};
-use crate::flags::{self, Optional};
-use crate::output::Output;
-use crate::output::errors;
-use crate::output::preview::{PlanFiles, ShownParts, Validate, print_restore};
-use crate::process::clock::clock;
 use crate::standalone::bucket_url::{self, Purpose};
 use crate::standalone::local_operation::document::document;
 use crate::standalone::local_operation::operation_key::{OperationKey, identity};
 use crate::standalone::local_operation::restore_run::{RestoreRun, ResumeRule, RunOutcome, run_restore};
 use crate::standalone::local_operation::specification::Specification;
 use crate::standalone::local_operation::state::{OldState, OperationState, OperationStateFile, ResumedOperation};
+use crate::view::preview::{PlanFiles, ShownParts, Validate, print_restore};
 use clap::Args;
 use lifeboat_action::Actions;
 use lifeboat_api::{Duration, Features, Restore, Time};
@@ -21,6 +15,12 @@ use lifeboat_cluster::Cluster;
 use lifeboat_operation::Operation;
 use lifeboat_restore::{Env, Priorities, Request, Settings};
 use lifeboat_store::{Store, StoreError};
+use lifeboat_terminal::flags::globals::Globals;
+use lifeboat_terminal::flags::spec::{RestoreSpecArgs, file, no_flags};
+use lifeboat_terminal::flags::{self, Optional};
+use lifeboat_terminal::output::Output;
+use lifeboat_terminal::output::errors;
+use lifeboat_terminal::process::clock::clock;
 use std::path::PathBuf;
 use std::process::ExitCode;
 

@@ -1,10 +1,10 @@
 //! `lifeboat local verify`.
 
-use crate::flags::globals::Globals;
 use crate::standalone::bucket_url::{self, Purpose};
 use clap::Args;
 use lifeboat_archive::ReadLimits;
 use lifeboat_store::OpenOptions;
+use lifeboat_terminal::flags::globals::Globals;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,13 +1,13 @@
 //! `lifeboat backup-location create`.
 
-use crate::flags::globals::Globals;
-use crate::flags::{self, KeyValuePairs};
 use crate::requests::client;
 use crate::resource::{OutputArgs, create};
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use lifeboat_api::{BackupStorageLocation, BackupStorageLocationAccessMode, Duration, SecretKeySelector};
 use lifeboat_client::Client;
+use lifeboat_terminal::flags::globals::Globals;
+use lifeboat_terminal::flags::{self, KeyValuePairs};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -1,11 +1,11 @@
 //! `lifeboat backup-location delete`.
 
-use crate::flags::globals::Globals;
 use crate::requests::client;
 use crate::resource::{DeleteArgs, chosen, together};
 use anyhow::Result;
 use lifeboat_api::{Backup, BackupRepository, BackupStorageLocation, label_value, well_known};
 use lifeboat_client::ObjectIdentity;
+use lifeboat_terminal::flags::globals::Globals;
 use std::io::Write;
 use std::process::ExitCode;
 

@@ -1,13 +1,13 @@
 //! `lifeboat backup-location get`: the list and its rows.
 
-use crate::flags::globals::Globals;
-use crate::output::table::time;
 use crate::requests::client;
 use crate::resource::{GetArgs, TableKind, find, show};
 use anyhow::Result;
 use clap::Args;
 use jiff::Timestamp;
 use lifeboat_api::{BackupStorageLocation, BackupStorageLocationAccessMode, BackupStorageLocationPhase, ObjectMeta};
+use lifeboat_terminal::flags::globals::Globals;
+use lifeboat_terminal::output::table::time;
 use std::process::ExitCode;
 
 /// Which locations to list.

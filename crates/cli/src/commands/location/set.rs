@@ -1,13 +1,13 @@
 //! `lifeboat backup-location set`.
 
 use super::create::{certificates, credential, refuse_second_default};
-use crate::flags::globals::Globals;
-use crate::flags::{self, KeyValuePairs, Optional};
 use crate::requests::client;
 use crate::resource::change::change;
 use anyhow::Result;
 use clap::Args;
 use lifeboat_api::BackupStorageLocation;
+use lifeboat_terminal::flags::globals::Globals;
+use lifeboat_terminal::flags::{self, KeyValuePairs, Optional};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,12 +1,12 @@
 //! The programs of an installation, as their Deployments and DaemonSets name them.
 
 use crate::commands::server::ServerArgs;
-use crate::flags::globals::Globals;
-use crate::flags::pflag;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser};
 use lifeboat_api::Features;
 use lifeboat_install::PLUGINS_TARGET;
+use lifeboat_terminal::flags::globals::Globals;
+use lifeboat_terminal::flags::pflag;
 use serde_json::Value;
 
 /// The Deployment of a server, and what its arguments come to.

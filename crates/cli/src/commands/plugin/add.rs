@@ -1,11 +1,11 @@
 //! `lifeboat plugin add`.
 
-use crate::flags::confirm::{self, ConfirmationTarget};
-use crate::flags::globals::Globals;
 use crate::requests::client;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use lifeboat_install::{PluginChange, change_plugins};
+use lifeboat_terminal::flags::confirm::{self, ConfirmationTarget};
+use lifeboat_terminal::flags::globals::Globals;
 use std::process::ExitCode;
 
 /// Which plugin to add.

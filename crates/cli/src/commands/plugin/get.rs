@@ -1,9 +1,5 @@
 //! `lifeboat plugin get`.
 
-use crate::flags::globals::Globals;
-use crate::flags::{self, Optional};
-use crate::output::print_resource;
-use crate::output::table::{Labels, print};
 use crate::requests::client;
 use crate::requests::status::server_status;
 use crate::resource::Format;
@@ -11,6 +7,10 @@ use anyhow::Result;
 use clap::Args;
 use clap::builder::EnumValueParser;
 use lifeboat_api::{Duration, PluginInfo};
+use lifeboat_terminal::flags::globals::Globals;
+use lifeboat_terminal::flags::{self, Optional};
+use lifeboat_terminal::output::print_resource;
+use lifeboat_terminal::output::table::{Labels, print};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::Write;

@@ -1,9 +1,9 @@
 //! `lifeboat plugin remove`.
 
-use crate::flags::globals::Globals;
 use anyhow::Result;
 use clap::Args;
 use lifeboat_install::{PluginChange, change_plugins};
+use lifeboat_terminal::flags::globals::Globals;
 use std::process::ExitCode;
 
 /// Which plugin to remove.

@@ -1,12 +1,12 @@
 //! `lifeboat repo cat`.
 
 use super::{RepositoryArgs, SnapshotPath};
-use crate::flags::globals::Globals;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use futures::TryStreamExt;
 use lifeboat_kopia::format::directory::EntryType;
 use lifeboat_kopia::object;
+use lifeboat_terminal::flags::globals::Globals;
 use std::io::Write;
 use std::process::ExitCode;
 

@@ -2,7 +2,6 @@
 
 use super::{Location, RepositoryArgs, password, prefix_of};
 use crate::commands::repo::random::random;
-use crate::flags::globals::Globals;
 use crate::standalone::bucket_url::{self, EmptyFolders};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
@@ -12,6 +11,7 @@ use lifeboat_kopia::crypto::{CipherAlgorithm, HashAlgorithm};
 use lifeboat_kopia::format::repository::NewRepository;
 use lifeboat_kopia::splitter::SplitterAlgorithm;
 use lifeboat_kopia::{KopiaError, Repository};
+use lifeboat_terminal::flags::globals::Globals;
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;

@@ -2,16 +2,16 @@
 
 use super::list::entry_document;
 use super::{RepositoryArgs, SnapshotPath};
-use crate::flags::globals::Globals;
-use crate::output::Output;
-use crate::output::exit_code::{CheckOutcome, answered};
-use crate::output::yaml;
 use crate::standalone::backup_source::until_interrupted;
 use anyhow::{Result, anyhow};
 use clap::Args;
 use lifeboat_kopia::format::directory::{DirectoryEntry, EntryType};
 use lifeboat_kopia::snapshot::{ChangedProperty, DiffItem, EntryChange, TreeDiff};
 use lifeboat_object::printable;
+use lifeboat_terminal::flags::globals::Globals;
+use lifeboat_terminal::output::Output;
+use lifeboat_terminal::output::exit_code::{CheckOutcome, answered};
+use lifeboat_terminal::output::yaml;
 use serde_json::{Value, json};
 use std::io::{BufWriter, Write};
 use std::process::ExitCode;
@@ -132,7 +132,7 @@ impl<W: Write> ChangePrinter<W> {
             self.not_compared.push(json!({"path": shown(path), "reason": why.to_string()}));
         }
         self.out.flush()?;
-        crate::output::errors::report(&anyhow!("{} was not compared: {why}", shown(path)));
+        lifeboat_terminal::output::errors::report(&anyhow!("{} was not compared: {why}", shown(path)));
         Ok(())
     }
 

@@ -1,9 +1,9 @@
 //! `lifeboat repo get`: the rows of a list.
 
-use crate::output::table::time;
 use crate::resource::TableKind;
 use jiff::Timestamp;
 use lifeboat_api::{BackupRepository, BackupRepositoryPhase, ObjectMeta};
+use lifeboat_terminal::output::table::time;
 
 impl TableKind for BackupRepository {
     const COLUMNS: &'static [&'static str] = &["NAME", "STATUS", "LAST MAINTENANCE"];

@@ -1,7 +1,6 @@
 //! `lifeboat repo ls`.
 
 use super::{RepositoryArgs, SnapshotPath};
-use crate::flags::globals::Globals;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use futures::TryStreamExt;
@@ -10,6 +9,7 @@ use lifeboat_kopia::format::directory::{DirectoryEntry, EntryType};
 use lifeboat_kopia::format::object_id::ObjectId;
 use lifeboat_kopia::snapshot::{EntryState, TreeEntry, entries};
 use lifeboat_object::printable;
+use lifeboat_terminal::flags::globals::Globals;
 use serde_json::{Value, json};
 use std::io::{BufWriter, Write};
 use std::process::ExitCode;

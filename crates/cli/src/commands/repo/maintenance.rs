@@ -4,9 +4,9 @@ mod info;
 mod run;
 mod set;
 
-use crate::flags::globals::Globals;
 use anyhow::Result;
 use clap::Subcommand;
+use lifeboat_terminal::flags::globals::Globals;
 use std::process::ExitCode;
 
 /// Merge the indexes of a kopia repository, and delete what no snapshot needs any more, without a cluster.

@@ -2,12 +2,12 @@
 
 use super::{Location, RepositoryArgs, kopia_clock, new_password, password};
 use crate::commands::repo::random::random;
-use crate::flags::globals::Globals;
-use crate::output::progress::shown;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use lifeboat_kopia::crypto::Password;
 use lifeboat_kopia::{KopiaError, PasswordChanged, PasswordRequest, Repository};
+use lifeboat_terminal::flags::globals::Globals;
+use lifeboat_terminal::output::progress::shown;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,15 +1,15 @@
 //! `lifeboat repo restore`.
 
 use super::{RepositoryArgs, SnapshotPath};
-use crate::flags::globals::Globals;
-use crate::output::exit_code::PARTIALLY_FAILED;
-use crate::output::progress::shown;
-use crate::output::{Output, print_resource};
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use lifeboat_mover::restore::{Existing, RestoreOptions, RestoreReport, restore};
 use lifeboat_mover::{Progress, Totals};
 use lifeboat_object::printable;
+use lifeboat_terminal::flags::globals::Globals;
+use lifeboat_terminal::output::exit_code::PARTIALLY_FAILED;
+use lifeboat_terminal::output::progress::shown;
+use lifeboat_terminal::output::{Output, print_resource};
 use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;

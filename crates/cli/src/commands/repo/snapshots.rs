@@ -1,12 +1,12 @@
 //! `lifeboat repo snapshots`.
 
 use super::RepositoryArgs;
-use crate::flags::globals::Globals;
-use crate::output::{Output, print_resource};
 use anyhow::Result;
 use clap::Args;
 use lifeboat_kopia::snapshot::Snapshot;
 use lifeboat_object::printable;
+use lifeboat_terminal::flags::globals::Globals;
+use lifeboat_terminal::output::{Output, print_resource};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::process::ExitCode;

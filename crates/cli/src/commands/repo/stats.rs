@@ -1,16 +1,16 @@
 //! `lifeboat repo stats`.
 
 use super::RepositoryArgs;
-use crate::flags::globals::Globals;
-use crate::output::exit_code::PARTIALLY_FAILED;
-use crate::output::progress::shown;
-use crate::output::{Output, print_resource};
 use anyhow::Result;
 use clap::Args;
 use lifeboat_kopia::maintenance::references::ContentTotals;
 use lifeboat_kopia::snapshot::choose;
 use lifeboat_kopia::statistics::{PackTotals, RepositoryStatistics, SnapshotStatistics};
 use lifeboat_object::printable;
+use lifeboat_terminal::flags::globals::Globals;
+use lifeboat_terminal::output::exit_code::PARTIALLY_FAILED;
+use lifeboat_terminal::output::progress::shown;
+use lifeboat_terminal::output::{Output, print_resource};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::process::ExitCode;

@@ -11,11 +11,11 @@ use crate::commands::repo::snapshot::SnapshotArgs;
 use crate::commands::repo::snapshots::SnapshotsArgs;
 use crate::commands::repo::stats::StatsArgs;
 use crate::commands::repo::verify::VerifyArgs;
-use crate::flags::globals::Globals;
 use crate::resource::{GetArgs, get};
 use anyhow::Result;
 use clap::Subcommand;
 use lifeboat_api::BackupRepository;
+use lifeboat_terminal::flags::globals::Globals;
 use std::process::ExitCode;
 
 /// Work with repositories of volume data.

@@ -1,14 +1,14 @@
 //! `lifeboat repo verify`.
 
 use super::RepositoryArgs;
-use crate::flags::globals::Globals;
-use crate::output::progress::shown;
-use crate::output::{Output, print_resource};
 use anyhow::{Result, bail};
 use clap::Args;
 use lifeboat_kopia::snapshot::choose;
 use lifeboat_kopia::verify::{Problem, VerifyOptions, VerifyReport};
 use lifeboat_object::printable;
+use lifeboat_terminal::flags::globals::Globals;
+use lifeboat_terminal::output::progress::shown;
+use lifeboat_terminal::output::{Output, print_resource};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::io::Write;

@@ -1,18 +1,18 @@
 //! `lifeboat restore create`.
 
-use crate::flags::Optional;
-use crate::flags::globals::Globals;
-use crate::flags::spec::RestoreSpecArgs;
-use crate::output::preview;
 use crate::requests::{client, missing};
 use crate::resource::preview::{PreviewArgs, preview_restore};
 use crate::resource::{Format, OutputArgs, create, one_way_to_select, submitted};
+use crate::view::preview;
 use anyhow::{Result, bail};
 use clap::Args;
 use jiff::Zoned;
 use lifeboat_api::{Backup, Restore, label_value, well_known};
 use lifeboat_api::{NoneOfSchedule, SourceCluster, choose_of_schedule};
 use lifeboat_client::Client;
+use lifeboat_terminal::flags::Optional;
+use lifeboat_terminal::flags::globals::Globals;
+use lifeboat_terminal::flags::spec::RestoreSpecArgs;
 use std::process::ExitCode;
 
 /// Contents of the restore to create.

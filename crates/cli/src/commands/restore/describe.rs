@@ -1,12 +1,12 @@
 //! `lifeboat restore describe`.
 
-use crate::flags::globals::Globals;
-use crate::output::describe::restore::describe as restore_text;
 use crate::requests::client;
 use crate::requests::describe::{restore_facts, style};
 use crate::resource::describe::{DescribeArgs, between};
+use crate::view::describe::restore::describe as restore_text;
 use anyhow::Result;
 use lifeboat_api::Restore;
+use lifeboat_terminal::flags::globals::Globals;
 use std::io::Write;
 use std::process::ExitCode;
 

@@ -1,9 +1,9 @@
 //! `lifeboat restore get`: the rows of a list.
 
-use crate::output::table::{selector, time};
 use crate::resource::TableKind;
 use jiff::Timestamp;
 use lifeboat_api::{ObjectMeta, Restore, RestorePhase};
+use lifeboat_terminal::output::table::{selector, time};
 
 impl TableKind for Restore {
     const COLUMNS: &'static [&'static str] =

@@ -1,13 +1,13 @@
 //! `lifeboat restore plan` and `restore diff`.
 
 use super::create::RestoreContentArgs;
-use crate::flags::globals::Globals;
-use crate::output::Output;
-use crate::output::preview;
 use crate::requests::client;
 use crate::resource::preview::{PreviewArgs, preview_restore};
+use crate::view::preview;
 use anyhow::Result;
 use clap::Args;
+use lifeboat_terminal::flags::globals::Globals;
+use lifeboat_terminal::output::Output;
 use std::process::ExitCode;
 
 /// A restore that is not made.

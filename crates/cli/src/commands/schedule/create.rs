@@ -2,8 +2,6 @@
 
 use super::pause::SkipArgs;
 use crate::commands::backup::create::check_spec;
-use crate::flags::globals::Globals;
-use crate::flags::spec::BackupSpecArgs;
 use crate::requests::client;
 use crate::resource::keep::KeepArgs;
 use crate::resource::{OutputArgs, create};
@@ -12,6 +10,8 @@ use clap::Args;
 use jiff::tz::TimeZone;
 use lifeboat_api::{Backup, Schedule};
 use lifeboat_lifecycle::phase::schedule::refusal as schedule_refusal;
+use lifeboat_terminal::flags::globals::Globals;
+use lifeboat_terminal::flags::spec::BackupSpecArgs;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -87,12 +87,13 @@ mod tests {
             #[command(flatten)]
             args: ScheduleCreateArgs,
         }
-        let grammar = crate::flags::pflag::with_rules(<Line as clap::CommandFactory>::command());
+        let grammar = lifeboat_terminal::flags::pflag::with_rules(<Line as clap::CommandFactory>::command());
         let words = std::iter::once("create").chain(line.split('|'));
         let matches = grammar.try_get_matches_from(words).unwrap_or_else(|e| panic!("{line}: {e}"));
         let args = <ScheduleCreateArgs as clap::FromArgMatches>::from_arg_matches(&matches).unwrap();
-        let globals =
-            Lifeboat::parsed("-n velero version").globals.settled(crate::process::program::Program::default());
+        let globals = Lifeboat::parsed("-n velero version")
+            .globals
+            .settled(lifeboat_terminal::process::program::Program::default());
         let mut object = serde_json::to_value(args.made(&globals)).unwrap();
         let spec = object["spec"].take();
         let template = &spec["template"];

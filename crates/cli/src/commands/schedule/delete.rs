@@ -1,6 +1,5 @@
 //! `lifeboat schedule delete`.
 
-use crate::flags::globals::Globals;
 use crate::requests::client;
 use crate::resource::expiry::lists;
 use crate::resource::release::{kept_by_rules, release, released_with, staying};
@@ -12,6 +11,7 @@ use jiff::tz::TimeZone;
 use lifeboat_api::Schedule;
 use lifeboat_client::ObjectIdentity;
 use lifeboat_lifecycle::phase::backup_expiry::{ExpiryInput, expiries};
+use lifeboat_terminal::flags::globals::Globals;
 use std::io::Write;
 use std::process::ExitCode;
 

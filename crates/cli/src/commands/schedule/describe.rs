@@ -1,13 +1,13 @@
 //! `lifeboat schedule describe`.
 
-use crate::flags::globals::Globals;
-use crate::output::describe::schedule::describe as schedule_text;
 use crate::requests::client;
 use crate::requests::describe::style;
 use crate::resource::describe::{between, find};
+use crate::view::describe::schedule::describe as schedule_text;
 use anyhow::Result;
 use clap::Args;
 use lifeboat_api::Schedule;
+use lifeboat_terminal::flags::globals::Globals;
 use std::io::Write;
 use std::process::ExitCode;
 

@@ -1,11 +1,11 @@
 //! `lifeboat schedule get`: the rows of a list.
 
-use crate::output::table::{selector, time, until};
 use crate::resource::TableKind;
 use crate::resource::keep::annotated;
 use anyhow::Result;
 use jiff::Timestamp;
 use lifeboat_api::{ObjectMeta, Schedule, SchedulePhase, Time};
+use lifeboat_terminal::output::table::{selector, time, until};
 
 impl TableKind for Schedule {
     const COLUMNS: &'static [&'static str] =
@@ -38,7 +38,7 @@ impl TableKind for Schedule {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flags;
+    use lifeboat_terminal::flags;
 
     #[test]
     fn a_row_is_that_of_velero() {

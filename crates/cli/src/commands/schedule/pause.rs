@@ -1,7 +1,5 @@
 //! `lifeboat schedule pause` and `schedule unpause`.
 
-use crate::flags::globals::Globals;
-use crate::flags::{self, Optional, RequiredBool};
 use crate::requests::client;
 use crate::resource::change::change;
 use crate::resource::{ObjectSelectionArgs, of_which, together};
@@ -9,6 +7,8 @@ use anyhow::Result;
 use clap::Args;
 use lifeboat_api::Schedule;
 use lifeboat_client::Client;
+use lifeboat_terminal::flags::globals::Globals;
+use lifeboat_terminal::flags::{self, Optional, RequiredBool};
 use std::io::Write;
 use std::process::ExitCode;
 

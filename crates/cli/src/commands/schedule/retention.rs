@@ -1,7 +1,5 @@
 //! `lifeboat schedule retention`.
 
-use crate::flags::globals::Globals;
-use crate::output::retention::retention_text;
 use crate::requests::{client, missing, said};
 use crate::resource::expiry::{FormatArgs, lists};
 use crate::resource::keep::{self, KeepArgs};
@@ -12,6 +10,8 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use lifeboat_api::Schedule;
 use lifeboat_lifecycle::phase::backup_expiry::expiries;
+use lifeboat_terminal::flags::globals::Globals;
+use lifeboat_terminal::output::retention::retention_text;
 use std::io::Write;
 use std::process::ExitCode;
 

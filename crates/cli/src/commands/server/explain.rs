@@ -1,11 +1,11 @@
 //! `lifeboat server --explain`: the next steps of a server, and the reasons why it does nothing about the other
 //! resources.
 
-use crate::output::table::{Labels, print};
-use crate::output::{Output, print_resource};
 use anyhow::{Context, Result};
 use lifeboat_client::Client;
 use lifeboat_control::{AtRest, Explanation, Options, ServerClock, explain};
+use lifeboat_terminal::output::table::{Labels, print};
+use lifeboat_terminal::output::{Output, print_resource};
 use std::collections::BTreeMap;
 use std::io::Write;
 

@@ -1,8 +1,8 @@
 //! Log of the server in the formats of logrus, which tools around Velero read.
 
-use crate::output::log::without_spans;
-use crate::process::traces::Traces;
 use clap::ValueEnum;
+use lifeboat_terminal::output::log::without_spans;
+use lifeboat_terminal::process::traces::Traces;
 use serde_json::{Map, Value};
 use std::fmt::{self, Write as _};
 use tracing::field::{Field, Visit};

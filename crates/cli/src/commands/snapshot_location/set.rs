@@ -1,13 +1,13 @@
 //! `lifeboat snapshot-location set`.
 
 use crate::commands::location::create::credential;
-use crate::flags::globals::Globals;
-use crate::flags::{self, KeyValuePairs};
 use crate::requests::client;
 use crate::resource::change::change;
 use anyhow::Result;
 use clap::Args;
 use lifeboat_api::VolumeSnapshotLocation;
+use lifeboat_terminal::flags::globals::Globals;
+use lifeboat_terminal::flags::{self, KeyValuePairs};
 use std::io::Write;
 use std::process::ExitCode;
 

@@ -1,13 +1,13 @@
 //! Prints the status.
 
 use super::looked::StatusInput;
-use crate::output::table::{Labels, print, time, until};
 use anyhow::Result;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{BackupStorageLocationPhase, Time};
 use lifeboat_lifecycle::coverage::{Coverage, FailedEarlier, NamespaceState, ObjectProgress, coverage};
 use lifeboat_object::counted;
+use lifeboat_terminal::output::table::{Labels, print, time, until};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::io::Write;

@@ -1,9 +1,6 @@
 //! The restore of an undelete: its plan, and its run.
 
 use super::selection::Selection;
-use crate::flags::globals::Globals;
-use crate::output::progress::watched;
-use crate::process::clock::clock;
 use crate::standalone::local_operation::state::OperationState;
 use anyhow::{Result, bail};
 use lifeboat_action::Actions;
@@ -16,6 +13,9 @@ use lifeboat_restore::{
     owner_of_files, preview,
 };
 use lifeboat_store::{Archive, Store};
+use lifeboat_terminal::flags::globals::Globals;
+use lifeboat_terminal::output::progress::watched;
+use lifeboat_terminal::process::clock::clock;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use tokio::sync::mpsc;

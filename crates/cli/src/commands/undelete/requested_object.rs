@@ -1,13 +1,13 @@
 //! The object that a user asks for, found in a backup by its type and name.
 
-use crate::flags::object_name::{ObjectArgs, check_namespace};
-use crate::flags::object_type::meant;
 use anyhow::{Result, bail};
 use lifeboat_archive::index::Row;
 use lifeboat_browse::BackupStore;
 use lifeboat_object::{ApiResource, Catalog, GroupResource, ObjectKey, types_named};
 use lifeboat_restore::is_restorable;
 use lifeboat_sandbox::ObjectStore;
+use lifeboat_terminal::flags::object_name::{ObjectArgs, check_namespace};
+use lifeboat_terminal::flags::object_type::meant;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

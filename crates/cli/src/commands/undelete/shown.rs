@@ -1,7 +1,7 @@
 //! The plan of an undelete, as it is shown before it is carried out.
 
 use super::job::UndeletePlan;
-use crate::output::preview::{item_text, write_volumes};
+use crate::view::preview::{item_text, write_volumes};
 use anyhow::Result;
 use lifeboat_object::{ObjectKey, first_names, printable};
 use lifeboat_restore::PreviewItem;

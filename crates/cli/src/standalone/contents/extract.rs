@@ -1,13 +1,13 @@
 //! `contents NAME extract FOLDER`: writes each object of a backup to a file of its own.
 
 use super::objects::{ObjectPages, types_of};
-use crate::flags::{self, List};
-use crate::output::yaml;
 use crate::standalone::backup_source::OpenBackup;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use lifeboat_object::{GroupResource, printable};
 use lifeboat_patch::restored::comparable;
+use lifeboat_terminal::flags::{self, List};
+use lifeboat_terminal::output::yaml;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;

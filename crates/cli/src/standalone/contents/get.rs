@@ -1,13 +1,13 @@
 //! `contents NAME get TYPE[/NAME]`: prints objects of a backup.
 
 use super::objects::{ObjectPages, types_of};
-use crate::flags::object_name::{check_namespace, type_and_name};
-use crate::flags::object_type::one_of;
-use crate::output::yaml;
 use crate::standalone::backup_source::OpenBackup;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use lifeboat_object::printable;
+use lifeboat_terminal::flags::object_name::{check_namespace, type_and_name};
+use lifeboat_terminal::flags::object_type::one_of;
+use lifeboat_terminal::output::yaml;
 use serde_json::Value;
 use std::io::{BufWriter, Write};
 

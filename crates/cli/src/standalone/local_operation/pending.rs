@@ -1,8 +1,8 @@
 //! Waits for the asynchronous operations of a local backup or restore: without a server nobody else does.
 
-use crate::output::progress::watched;
 use lifeboat_api::{BackupPhase, Duration, RestorePhase};
 use lifeboat_operation::Operation;
+use lifeboat_terminal::output::progress::watched;
 use std::sync::Arc;
 
 /// Between two looks at what goes on.

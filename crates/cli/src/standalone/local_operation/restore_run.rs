@@ -2,13 +2,13 @@
 
 use super::pending::end_restore;
 use super::state::OperationStateFile;
-use crate::output::exit_code::PARTIALLY_FAILED;
-use crate::output::progress::watched;
-use crate::output::results::print_results;
-use crate::output::{Output, print_resource};
 use lifeboat_api::RestorePhase;
 use lifeboat_object::printable;
 use lifeboat_restore::{Env, Outcome, Request, RestoreError};
+use lifeboat_terminal::output::exit_code::PARTIALLY_FAILED;
+use lifeboat_terminal::output::progress::watched;
+use lifeboat_terminal::output::results::print_results;
+use lifeboat_terminal::output::{Output, print_resource};
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;

@@ -1,14 +1,14 @@
 //! `lifeboat repo maintenance info`.
 
 use crate::commands::repo::{RepositoryArgs, kopia_clock};
-use crate::flags::globals::Globals;
-use crate::output::{Output, print_resource};
 use anyhow::Result;
 use clap::Args;
 use lifeboat_api::Duration;
 use lifeboat_kopia::format::maintenance::{Cycle, MaintenanceParameters, Run, Schedule};
 use lifeboat_kopia::format::time::UnixNanos;
 use lifeboat_object::printable;
+use lifeboat_terminal::flags::globals::Globals;
+use lifeboat_terminal::output::{Output, print_resource};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::process::ExitCode;

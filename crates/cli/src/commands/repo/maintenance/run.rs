@@ -2,11 +2,6 @@
 
 use crate::commands::repo::identity::{VELERO, host, user};
 use crate::commands::repo::{RepositoryArgs, kopia_clock, write_options};
-use crate::flags::globals::Globals;
-use crate::output::exit_code::PARTIALLY_FAILED;
-use crate::output::progress::{clear, shown, tell};
-use crate::output::{Output, print_resource};
-use crate::process::signals::on_signal;
 use anyhow::{Result, bail};
 use clap::Args;
 use lifeboat_kopia::KopiaError;
@@ -16,6 +11,11 @@ use lifeboat_kopia::maintenance::{
     Maintenance, MaintenanceOptions, MaintenanceReport, Preview, Requested, StepReport, StorageClock,
 };
 use lifeboat_object::printable;
+use lifeboat_terminal::flags::globals::Globals;
+use lifeboat_terminal::output::exit_code::PARTIALLY_FAILED;
+use lifeboat_terminal::output::progress::{clear, shown, tell};
+use lifeboat_terminal::output::{Output, print_resource};
+use lifeboat_terminal::process::signals::on_signal;
 use serde_json::{Value, json};
 use std::io::Write;
 use std::process::ExitCode;

@@ -2,8 +2,6 @@
 
 use super::run::identity;
 use crate::commands::repo::{RepositoryArgs, write_options};
-use crate::flags;
-use crate::flags::globals::Globals;
 use anyhow::{Result, bail};
 use clap::Args;
 use lifeboat_api::Duration;
@@ -11,6 +9,8 @@ use lifeboat_kopia::WriteOptions;
 use lifeboat_kopia::format::maintenance::Cycle;
 use lifeboat_kopia::maintenance::set_parameters;
 use lifeboat_object::printable;
+use lifeboat_terminal::flags;
+use lifeboat_terminal::flags::globals::Globals;
 use std::io::Write;
 use std::process::ExitCode;
 

@@ -1,9 +1,0 @@
-//! The time.
-
-use lifeboat_operation::Clock;
-use std::sync::Arc;
-
-/// The real clock.
-pub(crate) fn clock() -> Clock {
-    Arc::new(jiff::Timestamp::now)
-}
