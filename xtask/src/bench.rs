@@ -26,7 +26,7 @@ pub(crate) use repository::run as run_repository;
 pub(crate) use snapshots::inside as snapshots_inside;
 
 use crate::edges::target_folder;
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use lifeboat_testbed::Binaries;
 use programs::Programs;
 use report::Measured;
@@ -96,7 +96,7 @@ fn tell(done: &[Measured], path: &Path) -> Result<()> {
     for line in report::growth(done) {
         println!("{line}");
     }
-    write(path, &report::json(done)?)?;
+    report::write(path, &report::json(done)?)?;
     println!("{}", path.display());
     Ok(())
 }
@@ -119,11 +119,4 @@ fn run_row(row: &Row, programs: Option<&Programs>) -> Result<Measured> {
         (RowWork::GetBackups, Some(programs)) => idle::run_get(row, programs),
         (RowWork::Browse, Some(programs)) => browse::run(row, programs),
     }
-}
-
-fn write(path: &Path, text: &str) -> Result<()> {
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
-    }
-    std::fs::write(path, text).with_context(|| format!("write {}", path.display()))
 }

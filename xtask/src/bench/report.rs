@@ -1,9 +1,10 @@
 //! The results, for people and for programs.
 
 use super::rows::{Row, RowTarget};
-use anyhow::Result;
+use anyhow::{Context, Result};
 use serde_json::json;
 use std::fmt::Write;
+use std::path::Path;
 
 /// Seconds of one row.
 #[derive(Debug)]
@@ -163,6 +164,14 @@ pub(crate) fn json(rows: &[Measured]) -> Result<String> {
         })
         .collect();
     Ok(serde_json::to_string_pretty(&list)? + "\n")
+}
+
+/// Writes a report, and makes its folder.
+pub(crate) fn write(path: &Path, text: &str) -> Result<()> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
+    }
+    std::fs::write(path, text).with_context(|| format!("write {}", path.display()))
 }
 
 #[cfg(test)]

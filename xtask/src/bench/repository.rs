@@ -17,7 +17,7 @@ mod snapshots;
 mod versions;
 
 use super::programs::Programs;
-use super::write;
+use super::report::write;
 use anyhow::{Result, bail};
 use ground::Ground;
 use report::MeasuredRow;

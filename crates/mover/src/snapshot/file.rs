@@ -3,7 +3,7 @@
 use super::directory::{Directory, SharedWriter};
 use super::entry::Kind;
 use super::policies::Settings;
-use super::read::{Opened, Piece, Reading, Whole, link, pieces, whole};
+use super::read::{FileReading, Opened, Piece, Whole, link, pieces, whole};
 use super::run::{Run, blocking, joined};
 use crate::MoverError;
 use crate::failure::Failed;
@@ -317,7 +317,7 @@ async fn save_part(
     let contents = run.writer.contents().clone();
     let reading = tokio::task::spawn_blocking(move || {
         let buffer = |bytes| contents.piece_buffer(bytes);
-        let reading = Reading { file: handle.file(), has_holes, buffer: &buffer };
+        let reading = FileReading { file: handle.file(), has_holes, buffer: &buffer };
         pieces(&reading, range, &mut |piece| give.blocking_send(piece).is_ok())
     });
     while let Some(piece) = waiting.recv().await {

@@ -131,7 +131,7 @@ fn read_range(file: &File, range: Range<u64>, buffer: impl Fn(usize) -> Vec<u8>)
 }
 
 /// A file or device whose bytes are read.
-pub(super) struct Reading<'a> {
+pub(super) struct FileReading<'a> {
     pub(super) file: &'a File,
     pub(super) has_holes: bool,
     /// Gives an empty buffer for so many bytes.
@@ -140,11 +140,11 @@ pub(super) struct Reading<'a> {
 
 /// Gives the pieces of a range of a file in their order, until its end or until nobody takes them. Gives the length.
 pub(super) fn pieces(
-    reading: &Reading<'_>,
+    reading: &FileReading<'_>,
     range: Range<u64>,
     give: &mut dyn FnMut(Piece) -> bool,
 ) -> Result<u64, Failed> {
-    let Reading { file, has_holes, buffer } = *reading;
+    let FileReading { file, has_holes, buffer } = *reading;
     let mut at = range.start;
     let mut kept = at;
     while at < range.end {
@@ -193,8 +193,8 @@ mod tests {
     use super::*;
     use std::os::unix::fs::FileExt;
 
-    fn reading(file: &File, has_holes: bool) -> Reading<'_> {
-        Reading { file, has_holes, buffer: &Vec::with_capacity }
+    fn reading(file: &File, has_holes: bool) -> FileReading<'_> {
+        FileReading { file, has_holes, buffer: &Vec::with_capacity }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! A quarter of the data of the other rows: the server and the proxy take the same two cores as the programs.
 
 use super::data::{Average, SmallFiles, make_file};
-use super::ground::{Data, Ground, kopia_restore, kopia_snapshot, kopia_snapshots, remove};
+use super::ground::{Ground, SourceData, kopia_restore, kopia_snapshot, kopia_snapshots, remove};
 use super::report::MeasuredRow;
 use super::sides::{Cost, Costs, Side};
 use anyhow::{Context, Result};
@@ -18,7 +18,7 @@ const SHARE: u64 = 4;
 pub(super) fn file(ground: &Ground) -> Result<Vec<MeasuredRow>> {
     let source = ground.fresh("near")?;
     std::fs::create_dir(&source)?;
-    let bytes = ground.bytes(Data::File) / SHARE;
+    let bytes = ground.bytes(SourceData::File) / SHARE;
     make_file(&source.join("data"), bytes)?;
     measure(ground, "far-restore-file", &source, bytes)
 }

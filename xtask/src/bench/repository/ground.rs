@@ -1,4 +1,4 @@
-//! One temporary folder with all that rows need, and the programs that work in it.
+//! The temporary folder with all that rows need, and the programs that work in it.
 
 use super::cache::sync;
 use super::data::{Average, SmallFiles, make_file};
@@ -26,14 +26,14 @@ pub(super) struct Ground {
 
 /// Something that is saved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Data {
+pub(super) enum SourceData {
     /// A folder with one large file.
     File,
     /// A tree of small files.
     Tree,
 }
 
-impl Data {
+impl SourceData {
     fn word(self) -> &'static str {
         match self {
             Self::File => "file",
@@ -71,13 +71,13 @@ impl Ground {
     }
 
     /// The folder of what is saved, made when it is wanted for the first time.
-    pub(super) fn data(&self, data: Data) -> Result<PathBuf> {
+    pub(super) fn data(&self, data: SourceData) -> Result<PathBuf> {
         let path = self.path(data.word());
         if !path.exists() {
             std::fs::create_dir(&path)?;
             match data {
-                Data::File => make_file(&path.join("data"), self.bytes(data))?,
-                Data::Tree => drop(SmallFiles::new()?.make(&path, self.files(), Average::Mixed)?),
+                SourceData::File => make_file(&path.join("data"), self.bytes(data))?,
+                SourceData::Tree => drop(SmallFiles::new()?.make(&path, self.files(), Average::Mixed)?),
             }
         }
         Ok(path)
@@ -89,15 +89,15 @@ impl Ground {
     }
 
     /// The bytes of what is saved.
-    pub(super) fn bytes(&self, data: Data) -> u64 {
+    pub(super) fn bytes(&self, data: SourceData) -> u64 {
         match data {
-            Data::File => self.scaled(FILE),
-            Data::Tree => self.files() * 4352,
+            SourceData::File => self.scaled(FILE),
+            SourceData::Tree => self.files() * 4352,
         }
     }
 
     /// A repository that kopia wrote, with one snapshot.
-    pub(super) fn repository(&self, data: Data) -> Result<PathBuf> {
+    pub(super) fn repository(&self, data: SourceData) -> Result<PathBuf> {
         let path = self.path(&format!("repository-of-{}", data.word()));
         if !path.exists() {
             let source = self.data(data)?;

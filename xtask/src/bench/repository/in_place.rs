@@ -2,13 +2,13 @@
 
 use super::cache::Cache;
 use super::data::change;
-use super::ground::{Data, Ground, remove};
+use super::ground::{Ground, SourceData, remove};
 use super::report::MeasuredRow;
 use super::sides::{Cost, Costs, Side};
 use anyhow::{Context, Result};
 
 pub(super) fn run(ground: &Ground) -> Result<Vec<MeasuredRow>> {
-    let (repository, bytes) = (ground.repository(Data::File)?, ground.bytes(Data::File));
+    let (repository, bytes) = (ground.repository(SourceData::File)?, ground.bytes(SourceData::File));
     let target = ground.fresh("restored")?;
     let location = repository.to_string_lossy();
     let command = || {

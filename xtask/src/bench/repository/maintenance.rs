@@ -35,7 +35,7 @@ pub(super) fn run(ground: &Ground) -> Result<Vec<MeasuredRow>> {
         };
         let cost = Cost::of(&command)?.0;
         let deleted = kopia.run(&["content", "list", "--deleted-only", "--summary"])?;
-        println!("   {}: deleted contents: {}", side.word(), deleted.trim());
+        println!("   {}: deleted contents: {}", side.word(), deleted.trim().lines().last().unwrap_or_default());
         remove(&copy)?;
         Ok(cost)
     })?;

@@ -1,7 +1,7 @@
 //! Restores from a repository in a directory, until everything is on disk.
 
 use super::cache::Cache;
-use super::ground::{Data, Ground, kopia_restore, kopia_snapshots, remove};
+use super::ground::{Ground, SourceData, kopia_restore, kopia_snapshots, remove};
 use super::report::MeasuredRow;
 use super::sides::{Cost, Costs, Side};
 use anyhow::{Context, Result};
@@ -10,14 +10,14 @@ use std::process::Command;
 
 /// The large file, with the page cache warm and cold.
 pub(super) fn file(ground: &Ground) -> Result<Vec<MeasuredRow>> {
-    let repository = ground.repository(Data::File)?;
+    let repository = ground.repository(SourceData::File)?;
     let mut rows = Vec::new();
     for cache in [Cache::Warm, Cache::Cold] {
         let costs = Costs::in_turn(ground.rounds, &[Side::Kopia, Side::Lifeboat], |side| {
             cache.prepare(&repository)?;
             restore(ground, side, &repository, None)
         })?;
-        let row = MeasuredRow::new(format!("restore-file {}", cache.word()), ground.bytes(Data::File), costs);
+        let row = MeasuredRow::new(format!("restore-file {}", cache.word()), ground.bytes(SourceData::File), costs);
         rows.push(row.beside(Side::Kopia, 0.2));
     }
     Ok(rows)
@@ -25,10 +25,10 @@ pub(super) fn file(ground: &Ground) -> Result<Vec<MeasuredRow>> {
 
 /// Small files, beside tar.
 pub(super) fn tree(ground: &Ground) -> Result<Vec<MeasuredRow>> {
-    let repository = ground.repository(Data::Tree)?;
+    let repository = ground.repository(SourceData::Tree)?;
     let archive = ground.fresh("tree.tar")?;
     let mut make = Command::new("tar");
-    make.arg("--create").arg("--file").arg(&archive).arg("--directory").arg(ground.data(Data::Tree)?).arg(".");
+    make.arg("--create").arg("--file").arg(&archive).arg("--directory").arg(ground.data(SourceData::Tree)?).arg(".");
     let status = make.status().context("run tar")?;
     anyhow::ensure!(status.success(), "tar ended with {status}");
     let costs = Costs::in_turn(ground.rounds, &[Side::Kopia, Side::Floor, Side::Lifeboat], |side| match side {
@@ -42,7 +42,7 @@ pub(super) fn tree(ground: &Ground) -> Result<Vec<MeasuredRow>> {
         }
     })?;
     remove(&archive)?;
-    let row = MeasuredRow::new("restore-tree", ground.bytes(Data::Tree), costs).beside(Side::Floor, 1.3);
+    let row = MeasuredRow::new("restore-tree", ground.bytes(SourceData::Tree), costs).beside(Side::Floor, 1.3);
     Ok(vec![row.note("the floor is tar and sync")])
 }
 

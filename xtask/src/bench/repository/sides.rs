@@ -10,7 +10,7 @@ use std::process::Command;
 pub(super) enum Side {
     Lifeboat,
     Kopia,
-    /// What does only what cannot be left out: `repository-floor`, or `tar`.
+    /// A program that does only the work that cannot be left out: `repository-floor`, or `tar`.
     Floor,
 }
 

@@ -2,7 +2,7 @@
 
 use super::cache::Cache;
 use super::data::{make_file, make_sparse};
-use super::ground::{Data, Ground, kopia_snapshot, remove};
+use super::ground::{Ground, SourceData, kopia_snapshot, remove};
 use super::report::MeasuredRow;
 use super::sides::{Cost, Costs, Side};
 use anyhow::{Result, ensure};
@@ -15,7 +15,7 @@ const USED: u64 = 1 << 30;
 
 /// The large file, with the page cache warm and cold.
 pub(super) fn file(ground: &Ground) -> Result<Vec<MeasuredRow>> {
-    let (source, bytes) = (ground.data(Data::File)?, ground.bytes(Data::File));
+    let (source, bytes) = (ground.data(SourceData::File)?, ground.bytes(SourceData::File));
     let mut rows = Vec::new();
     for cache in [Cache::Warm, Cache::Cold] {
         let sides = [Side::Kopia, Side::Floor, Side::Lifeboat];
@@ -36,7 +36,7 @@ pub(super) fn file(ground: &Ground) -> Result<Vec<MeasuredRow>> {
 
 /// Small files, and then the same once more.
 pub(super) fn tree(ground: &Ground) -> Result<Vec<MeasuredRow>> {
-    let source = ground.data(Data::Tree)?;
+    let source = ground.data(SourceData::Tree)?;
     let mut unchanged = Costs::default();
     let costs = Costs::in_turn(ground.rounds, &[Side::Kopia, Side::Lifeboat], |side| {
         let (first, second) = both(ground, side, &source)?;
@@ -44,7 +44,7 @@ pub(super) fn tree(ground: &Ground) -> Result<Vec<MeasuredRow>> {
         Ok(first)
     })?;
     let row = |name: &str, costs| {
-        MeasuredRow::new(name, ground.bytes(Data::Tree), costs).beside(Side::Kopia, 0.4).within(128.0)
+        MeasuredRow::new(name, ground.bytes(SourceData::Tree), costs).beside(Side::Kopia, 0.4).within(128.0)
     };
     Ok(vec![row("snapshot-tree", costs), row("snapshot-tree unchanged", unchanged)])
 }

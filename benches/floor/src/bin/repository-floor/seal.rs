@@ -10,7 +10,7 @@ use sha2::Sha256;
 /// The bytes of a hash.
 const HASH: usize = 16;
 
-/// What is prepared once.
+/// Keys and parameters, prepared once.
 pub(crate) struct Sealer {
     params: Params,
     keys: Hmac<Sha256>,

@@ -81,7 +81,7 @@ struct Shared<S, T> {
     contents: Contents,
     sink: Arc<S>,
     threads: Semaphore,
-    /// Those that wait for a thread.
+    /// The requests that wait for a thread.
     fetched: Mutex<VecDeque<Fetched<T>>>,
     /// True when nothing is wanted any more.
     is_over: AtomicBool,
@@ -92,7 +92,7 @@ impl<S, T> Shared<S, T> {
         self.fetched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Those that wait longest, with enough contents for one go. None where other threads have taken them along.
+    /// The requests that wait longest, with enough contents for one go. None where other threads have taken them along.
     fn take(&self) -> Vec<Fetched<T>> {
         let mut fetched = self.fetched();
         let (mut taken, mut contents) = (Vec::new(), 0);
