@@ -79,7 +79,7 @@ impl EntryChange {
 #[derive(Debug)]
 pub enum DiffItem {
     /// An entry that is on one side only, or differs.
-    Change(EntryChange),
+    Change(Box<EntryChange>),
     /// An entry or directory that could not be read, so that what is below it was not compared.
     Unreadable {
         /// The path below the trees that are compared.
@@ -146,10 +146,10 @@ impl TreeDiff {
     /// Compares two entries, and opens the directories among them.
     fn visit(&mut self, path: String, pair: EntryPair) {
         let [before, after] = [&pair.before, &pair.after].map(|entry| directory_of(entry.as_ref()));
-        let unreadable = [&pair.before, &pair.after].into_iter().flatten().find_map(|entry| why_unreadable(entry));
+        let unreadable = [&pair.before, &pair.after].into_iter().flatten().find_map(why_unreadable);
         let change = EntryChange { path: path.clone(), before: pair.before, after: pair.after };
         if change.is_one_sided() || !change.properties().is_empty() {
-            self.ready.push_back(DiffItem::Change(change));
+            self.ready.push_back(DiffItem::Change(Box::new(change)));
         }
         let too_deep = || format!("the tree is deeper than {MAX_DEPTH} directories");
         let is_too_deep = before != after && self.open.len() >= MAX_DEPTH;
@@ -184,11 +184,11 @@ fn why_unreadable(entry: &DirectoryEntry) -> Option<String> {
     }
 }
 
-type Listing = BoxStream<'static, Result<DirectoryEntry, KopiaError>>;
+type EntryStream = BoxStream<'static, Result<DirectoryEntry, KopiaError>>;
 
 /// The entries of a directory in the order of their names, each name once: of two the last counts, as in kopia. No entries
 /// without an object.
-fn listing(contents: &Contents, object: Option<ObjectId>) -> Listing {
+fn listing(contents: &Contents, object: Option<ObjectId>) -> EntryStream {
     let Some(object) = object else { return futures::stream::empty().boxed() };
     let all = entries(contents, &object).map_ok(|child| child.entry);
     if object.levels == 0 {
@@ -204,7 +204,7 @@ fn listing(contents: &Contents, object: Option<ObjectId>) -> Listing {
 }
 
 /// Sorts the entries of a directory of one content.
-fn sorted(entries: Listing) -> Listing {
+fn sorted(entries: EntryStream) -> EntryStream {
     let all = async move {
         let mut all: Vec<DirectoryEntry> = entries.try_collect().await?;
         all.sort_by(|a, b| a.name.as_str().cmp(b.name.as_str()));
@@ -221,7 +221,7 @@ fn sorted(entries: Listing) -> Listing {
 }
 
 /// The entries as they come, which must be in the order of their names.
-fn in_order(object: ObjectId, entries: Listing) -> Listing {
+fn in_order(object: ObjectId, entries: EntryStream) -> EntryStream {
     let held: Option<DirectoryEntry> = None;
     let ordered = futures::stream::try_unfold((entries.fuse(), held), move |(mut entries, held)| async move {
         let first = match held {
@@ -246,12 +246,12 @@ fn in_order(object: ObjectId, entries: Listing) -> Listing {
 
 /// A side of a comparison, with the entry that comes next.
 struct Side {
-    entries: futures::stream::Fuse<Listing>,
+    entries: futures::stream::Fuse<EntryStream>,
     head: Option<DirectoryEntry>,
 }
 
 impl Side {
-    fn new(entries: Listing) -> Self {
+    fn new(entries: EntryStream) -> Self {
         Self { entries: entries.fuse(), head: None }
     }
 
@@ -268,7 +268,7 @@ impl Side {
 }
 
 /// Puts entries of one name together.
-fn paired(before: Listing, after: Listing) -> BoxStream<'static, Result<EntryPair, KopiaError>> {
+fn paired(before: EntryStream, after: EntryStream) -> BoxStream<'static, Result<EntryPair, KopiaError>> {
     let sides = (Side::new(before), Side::new(after));
     let pairs = futures::stream::try_unfold(sides, |(mut before, mut after)| async move {
         before.fill().await?;

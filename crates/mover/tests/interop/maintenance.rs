@@ -166,10 +166,10 @@ async fn kopia_goes_on_after_our_maintenance(version: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kopia_0_23_goes_on_after_our_maintenance() {
-    kopia_goes_on_after_our_maintenance("v0.23.1").await;
+    Box::pin(kopia_goes_on_after_our_maintenance("v0.23.1")).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kopia_0_22_goes_on_after_our_maintenance() {
-    kopia_goes_on_after_our_maintenance("v0.22.3").await;
+    Box::pin(kopia_goes_on_after_our_maintenance("v0.22.3")).await;
 }

@@ -110,7 +110,7 @@ pub struct PasswordPlan {
 pub fn plan_password_change(change: &PasswordChange<'_>) -> Result<PasswordPlan, PasswordChangeError> {
     let blob = FormatBlob::parse(change.stored.format)?;
     let keys = change.keys;
-    let note = change.stored.note.map(Note::parse).transpose()?;
+    let note = change.stored.note.map(SettingsNote::parse).transpose()?;
     match blob.open(&keys.old) {
         Ok(plain) => begin(change, blob, &plain, note.as_ref()),
         Err(OpenFormatError::WrongPassword) => match blob.open(&keys.new) {
@@ -127,7 +127,7 @@ fn begin(
     change: &PasswordChange<'_>,
     mut blob: FormatBlob,
     plain: &[u8],
-    note: Option<&Note>,
+    note: Option<&SettingsNote>,
 ) -> Result<PasswordPlan, PasswordChangeError> {
     let keys = change.keys;
     let format = document::parse(plain, keys.unique_id.clone(), keys.old.clone())?;
@@ -150,7 +150,7 @@ fn begin(
         Some(settings) => {
             retention = Retention::parse(&settings)?;
             let new = keys.seal(&keys.new, config_nonce, &settings)?;
-            let note = Note { old: keys.seal(&keys.old, old_nonce, &settings)?, new: new.clone() };
+            let note = SettingsNote { old: keys.seal(&keys.old, old_nonce, &settings)?, new: new.clone() };
             steps.push(PasswordStep::PutNote(note.write()));
             if change.stored.config.is_some() {
                 steps.push(PasswordStep::DeleteConfig);
@@ -163,7 +163,11 @@ fn begin(
 }
 
 /// The steps where the new password opens the format: only settings may be missing.
-fn finish(change: &PasswordChange<'_>, plain: &[u8], note: Option<&Note>) -> Result<PasswordPlan, PasswordChangeError> {
+fn finish(
+    change: &PasswordChange<'_>,
+    plain: &[u8],
+    note: Option<&SettingsNote>,
+) -> Result<PasswordPlan, PasswordChangeError> {
     let keys = change.keys;
     let format = document::parse(plain, keys.unique_id.clone(), keys.new.clone())?;
     let mut steps = Vec::new();
@@ -228,12 +232,12 @@ impl PasswordKeys {
 }
 
 /// The settings of `kopia.blobcfg`, encrypted with the old and with the new password.
-struct Note {
+struct SettingsNote {
     old: Vec<u8>,
     new: Vec<u8>,
 }
 
-impl Note {
+impl SettingsNote {
     fn parse(bytes: &[u8]) -> Result<Self, FormatError> {
         let (mut format, mut note) = (String::new(), Self { old: Vec::new(), new: Vec::new() });
         let mut reader = Reader::new(NOTE, bytes);

@@ -56,12 +56,14 @@ impl Trees {
         while let Some(item) = diff.next().await.unwrap() {
             lines.push(match item {
                 DiffItem::Unreadable { path, error } => format!("? {path}: {error}"),
-                DiffItem::Change(EntryChange { path, before: None, .. }) => format!("+ {path}"),
-                DiffItem::Change(EntryChange { path, after: None, .. }) => format!("- {path}"),
-                DiffItem::Change(change) => {
-                    let names: Vec<_> = change.properties().into_iter().map(ChangedProperty::name).collect();
-                    format!("~ {}: {}", change.path, names.join(" "))
-                }
+                DiffItem::Change(change) => match *change {
+                    EntryChange { path, before: None, .. } => format!("+ {path}"),
+                    EntryChange { path, after: None, .. } => format!("- {path}"),
+                    change => {
+                        let names: Vec<_> = change.properties().into_iter().map(ChangedProperty::name).collect();
+                        format!("~ {}: {}", change.path, names.join(" "))
+                    }
+                },
             });
         }
         lines
