@@ -239,7 +239,7 @@ mod tests {
         let (first, second) = (noise(1, 50_000), vec![7; 80_000]);
         // The second one is older than the first.
         let later = save(&writer, 10, &[first.clone(), second.clone(), first.clone()]).await;
-        let earlier = save(&writer, 5, &[first.clone()]).await;
+        let earlier = save(&writer, 5, std::slice::from_ref(&first)).await;
         writer.contents().write(None, noise(9, 5000).into(), None).await.unwrap();
         let unneeded = writer.contents().write(None, noise(8, 3000).into(), None).await.unwrap();
         writer.flush().await.unwrap();
