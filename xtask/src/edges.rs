@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 /// The crates that each crate may use. Changing this needs a page in `docs/adr/`.
-const EDGES: [(&str, &[&str]); 29] = [
+const EDGES: [(&str, &[&str]); 30] = [
     ("api", &[]),
     ("object", &[]),
     ("select", &["api", "object"]),

@@ -76,7 +76,7 @@ pub fn find(name: &str) -> Option<&'static dyn Provider> {
 /// All names of the built-in providers, the short ones too.
 #[must_use]
 pub fn names() -> Vec<&'static str> {
-    built_in().into_iter().flat_map(|provider| provider.names()).copied().collect()
+    built_in().into_iter().flat_map(Provider::names).copied().collect()
 }
 
 /// The full name of each built-in provider, as of a plugin.
