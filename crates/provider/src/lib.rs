@@ -9,8 +9,10 @@
 
 mod directory;
 mod provider;
+mod registry;
 mod s3;
 mod url;
 
-pub use provider::{Provider, ProviderSettings, built_in, find, names, plugin_names};
-pub use url::{UrlBucket, UrlError, parse_url};
+pub use provider::{Provider, ProviderSettings};
+pub use registry::{built_in, find, names, parse_url, plugin_names};
+pub use url::{UrlBucket, UrlError};

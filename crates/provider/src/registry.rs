@@ -1,0 +1,121 @@
+//! The list of the providers that are built in.
+
+use crate::directory::DirectoryProvider;
+use crate::provider::Provider;
+use crate::s3::S3Provider;
+use crate::url::{UrlBucket, UrlError};
+
+/// The providers that are built in.
+#[must_use]
+pub fn built_in() -> [&'static dyn Provider; 2] {
+    [&S3Provider, &DirectoryProvider]
+}
+
+/// The built-in provider of this name.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static dyn Provider> {
+    built_in().into_iter().find(|provider| provider.names().contains(&name))
+}
+
+/// All names of the built-in providers, the short ones too.
+#[must_use]
+pub fn names() -> Vec<&'static str> {
+    built_in().into_iter().flat_map(Provider::names).copied().collect()
+}
+
+/// The full name of each built-in provider, as of a plugin.
+#[must_use]
+pub fn plugin_names() -> Vec<&'static str> {
+    built_in().into_iter().filter_map(|provider| provider.names().first()).copied().collect()
+}
+
+/// Parses the URL of a flag, which errors name.
+///
+/// # Errors
+/// When no built-in provider has such URLs, or this one is broken. Secrets in it are not repeated.
+pub fn parse_url(flag: &str, url: &str) -> Result<Box<dyn UrlBucket>, UrlError> {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    let provider = built_in().into_iter().find(|provider| provider.url_schemes().contains(&scheme));
+    let parsed = match provider {
+        _ if url.is_empty() => Err(UrlError::empty(&forms())),
+        Some(provider) => provider.parse_url(scheme, rest),
+        None => Err(UrlError::new(&format!("{scheme}:// is not known; {}", forms()))),
+    };
+    parsed.map_err(|error| error.of_flag(flag))
+}
+
+/// The forms of all URLs, as a hint in messages.
+fn forms() -> String {
+    let forms: Vec<&str> = built_in().iter().rev().map(|provider| provider.url_forms()).collect();
+    format!("use {}", forms.join(" or "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    #[test]
+    fn no_two_providers_have_a_name_or_a_scheme_in_common() {
+        let all = names();
+        assert_eq!(all, ["velero.io/aws", "aws", "lifeboat.io/directory"]);
+        assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len());
+        let schemes: Vec<&str> = built_in().iter().flat_map(|provider| provider.url_schemes()).copied().collect();
+        assert_eq!(schemes.iter().collect::<BTreeSet<_>>().len(), schemes.len());
+        for provider in built_in() {
+            for name in provider.names() {
+                assert_eq!(find(name).unwrap().names(), provider.names());
+            }
+        }
+        assert!(find("azure").is_none());
+    }
+
+    #[test]
+    fn every_name_and_key_stands_on_the_page_of_providers() {
+        let page = include_str!("../../../docs/providers.md");
+        for provider in built_in() {
+            for word in provider.names().iter().chain(provider.config_keys()) {
+                assert!(page.contains(&format!("`{word}`")), "docs/providers.md does not tell of {word}");
+            }
+        }
+    }
+
+    #[test]
+    fn urls_that_name_no_bucket_are_refused_with_the_right_form() {
+        let table = [
+            ("", "--bucket is empty; use a directory, "),
+            ("gs://b", "--bucket: gs:// is not known; use a directory, file:///directory or s3://bucket/prefix?"),
+            ("file://srv", "--bucket file://srv: write an absolute path"),
+            ("s3://", "--bucket s3://: the name of the bucket is missing"),
+            ("s3:///p", "--bucket s3://: the name of the bucket is missing"),
+            ("s3://key:secret@b/p", "--bucket: an s3:// URL must not hold credentials;"),
+            ("s3://b/p#q", "--bucket s3://b: write # as %23"),
+            ("s3://b/p%", "--bucket s3://b: the prefix has a broken % sign"),
+            ("s3://b/%ff", "--bucket s3://b: the prefix has a broken % sign"),
+            ("s3://b?region=%4", "--bucket s3://b: the value of region has a broken % sign"),
+            ("s3://b?zone=x", r#"--bucket s3://b: "zone" is not known; valid are region, endpoint,"#),
+            ("s3://b?region", "--bucket s3://b: region has no value"),
+            ("s3://b?endpoint=host:9000", r#"--bucket s3://b: endpoint "host:9000" must begin with http://"#),
+        ];
+        for (url, expected) in table {
+            for flag in ["--bucket", "--repo"] {
+                let message = parse_url(flag, url).unwrap_err().to_string();
+                assert!(message.starts_with(&expected.replace("--bucket", flag)), "{url}: {message}");
+                assert!(!message.contains("secret@"), "{message}");
+            }
+        }
+    }
+
+    #[test]
+    fn directories_are_paths_with_and_without_a_scheme() {
+        for (url, expected) in [
+            ("some/dir", Some("some/dir")),
+            ("/srv/bucket", Some("/srv/bucket")),
+            ("file:///srv/bucket", Some("/srv/bucket")),
+            ("s3://b/p", None),
+        ] {
+            assert_eq!(parse_url("--bucket", url).unwrap().directory(), expected.map(Path::new), "{url}");
+        }
+    }
+}
