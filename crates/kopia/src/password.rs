@@ -2,7 +2,7 @@
 
 use crate::blobs::{Blobs, is_not_found};
 use crate::crypto::Password;
-use crate::format::blob_name::{BLOB_CONFIG, FORMAT};
+use crate::format::blob_name::{BLOB_CONFIG, FORMAT, PASSWORD_NOTE as NOTE};
 use crate::format::repository::{
     OpenFormatError, PasswordChange, PasswordChangeError, PasswordKeys, PasswordPlan, PasswordStage, PasswordStep,
     StoredPasswordBlobs, plan_password_change,
@@ -16,8 +16,6 @@ use bytes::Bytes;
 use lifeboat_bucket::{BlobStore, PutOptions};
 use std::sync::Arc;
 
-/// The blob with the settings while the password changes. Kopia looks for no such name.
-const NOTE: &str = "io.lifeboat.password-change";
 /// The most bytes of each blob.
 const MAX_BLOB: u64 = 1 << 20;
 /// The looks at the blobs: before, after, and after another change at the same time has left its settings.
@@ -196,6 +194,10 @@ mod tests {
         let error = derived.change(store.clone()).await.unwrap_err();
         assert!(error.to_string().contains("nothing here keeps an object from being deleted"), "{error}");
         assert_eq!(derived.opened(&store).await, [Some(None), None]);
+        // The settings are away; writers take the lock from the note meanwhile.
+        assert!(store.get(BLOB_CONFIG, None).await.is_err());
+        let repository = derived.fixture.open(store).await.unwrap();
+        assert_eq!(repository.retention().await.unwrap(), Some(LOCK));
     }
 
     #[tokio::test]

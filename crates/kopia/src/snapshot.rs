@@ -12,7 +12,7 @@ use crate::format::time::UnixNanos;
 use futures::TryStreamExt;
 
 pub use diff::{ChangedProperty, DiffItem, EntryChange, TreeDiff};
-pub use entries::{EntryState, TreeEntry, entries};
+pub use entries::{EntryState, MAX_DEPTH, TreeEntry, entries};
 
 /// The fewest digits by which a snapshot is chosen.
 const MIN_PREFIX: usize = 4;

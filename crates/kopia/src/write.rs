@@ -10,9 +10,9 @@ use crate::compression::Compression;
 use crate::content::IndexSource;
 use crate::content::writer::{ContentWriter, Written};
 use crate::crypto::Password;
-use crate::format::blob_name::BLOB_CONFIG;
+use crate::format::blob_name::{BLOB_CONFIG, PASSWORD_NOTE};
 use crate::format::manifest::{ManifestEntry, write as write_manifests};
-use crate::format::repository::{NewRepository, Retention, open_blob_config};
+use crate::format::repository::{NewRepository, Retention, open_blob_config, retention_of_note};
 use crate::format::snapshot::SnapshotDocument;
 use crate::manifest::PREFIX;
 use crate::object::writer::{ObjectOptions, ObjectWriter};
@@ -65,13 +65,20 @@ impl Repository {
         Ok(RepositoryWriter { inner: Arc::new(inner) })
     }
 
-    /// The object lock of the repository; `None` where it has none.
+    /// The object lock of the repository; `None` where it has none. While a change of the password has taken the settings
+    /// away, or was cut off then, they come from its note.
     ///
     /// # Errors
     /// Settings that cannot be read; those of the bucket.
     pub(crate) async fn retention(&self) -> Result<Option<Retention>, KopiaError> {
         match self.blobs().read(BLOB_CONFIG, MAX_CONFIG).await {
-            Err(error) if is_not_found(&error) => Ok(None),
+            Err(error) if is_not_found(&error) => match self.blobs().read(PASSWORD_NOTE, MAX_CONFIG).await {
+                Err(error) if is_not_found(&error) => Ok(None),
+                note => {
+                    let opened = retention_of_note(&self.format(), &note?);
+                    opened.map_err(|e| KopiaError::damaged(format!("blob {PASSWORD_NOTE}"), e))
+                }
+            },
             stored => {
                 let opened = open_blob_config(&self.format(), &stored?);
                 opened.map_err(|e| KopiaError::damaged(format!("blob {BLOB_CONFIG}"), e))

@@ -8,9 +8,8 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// The deepest nesting of directories that is saved or restored: no path that a program can name reaches deeper, as it has at
-/// most 4,096 bytes.
-pub(crate) const MAX_DEPTH: usize = 2048;
+pub(crate) use lifeboat_kopia::snapshot::MAX_DEPTH;
+
 /// The directories that stay open when one far below is opened again: those above it are wanted next.
 pub(crate) const KEPT_OPEN: usize = 32;
 

@@ -5,7 +5,7 @@ use crate::url::{UrlBucket, UrlError};
 use async_trait::async_trait;
 use lifeboat_api::BackupStorageLocation;
 use lifeboat_api::well_known::{ANNOTATION_BUCKET_ID, PROVIDER_DIRECTORY};
-use lifeboat_bucket::{BlobStore, BucketNotes, Deadlined, Deadlines, Directory, StorageAccess};
+use lifeboat_bucket::{BlobStore, BucketError, BucketNotes, Deadlined, Deadlines, Directory, StorageAccess};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -116,8 +116,8 @@ impl UrlBucket for DirectoryUrl {
         Some(&self.0)
     }
 
-    async fn open(&self, _: Duration) -> Result<Arc<dyn BlobStore>, String> {
-        Ok(Arc::new(Directory::open(&self.0).map_err(|e| e.to_string())?))
+    async fn open(&self, _: Duration) -> Result<Arc<dyn BlobStore>, BucketError> {
+        Ok(Arc::new(Directory::open(&self.0)?))
     }
 }
 

@@ -35,7 +35,10 @@ pub fn plugin_names() -> Vec<&'static str> {
 /// When no built-in provider has such URLs, or this one is broken. Secrets in it are not repeated.
 pub fn parse_url(flag: &str, url: &str) -> Result<Box<dyn UrlBucket>, UrlError> {
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
-    let provider = built_in().into_iter().find(|provider| provider.url_schemes().contains(&scheme));
+    // No scheme is another thing than an empty one, as an unset variable leaves it.
+    let is_path = !url.contains("://");
+    let has_scheme = |provider: &&dyn Provider| provider.url_schemes().contains(&scheme);
+    let provider = built_in().into_iter().find(has_scheme).filter(|_| is_path || !scheme.is_empty());
     let parsed = match provider {
         _ if url.is_empty() => Err(UrlError::empty(&forms())),
         Some(provider) => provider.parse_url(scheme, rest),
@@ -85,6 +88,7 @@ mod tests {
     fn urls_that_name_no_bucket_are_refused_with_the_right_form() {
         let table = [
             ("", "--bucket is empty; use a directory, "),
+            ("://b", "--bucket: :// is not known; use a directory, "),
             ("gs://b", "--bucket: gs:// is not known; use a directory, file:///directory or s3://bucket/prefix?"),
             ("file://srv", "--bucket file://srv: write an absolute path"),
             ("s3://", "--bucket s3://: the name of the bucket is missing"),

@@ -4,7 +4,7 @@ use crate::provider::{Provider, ProviderSettings};
 use crate::url::{UrlBucket, UrlError};
 use async_trait::async_trait;
 use lifeboat_api::BackupStorageLocation;
-use lifeboat_bucket::{BlobStore, Prefixed, StorageAccess};
+use lifeboat_bucket::{BlobStore, BucketError, Prefixed, StorageAccess};
 use lifeboat_s3::{CredentialsFile, S3, S3Config, percent_decoded};
 use std::sync::Arc;
 use std::time::Duration;
@@ -72,9 +72,9 @@ struct S3Url {
 
 #[async_trait]
 impl UrlBucket for S3Url {
-    async fn open(&self, patience: Duration) -> Result<Arc<dyn BlobStore>, String> {
+    async fn open(&self, patience: Duration) -> Result<Arc<dyn BlobStore>, BucketError> {
         let config = S3Config { patience: Some(patience), ..self.config.clone() };
-        let store = Arc::new(S3::connect(config).await.map_err(|e| e.to_string())?);
+        let store = Arc::new(S3::connect(config).await?);
         Ok(match self.prefix.as_str() {
             "" => store,
             prefix => Arc::new(Prefixed::new(store, prefix)),

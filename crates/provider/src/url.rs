@@ -1,7 +1,7 @@
 //! URLs that name buckets.
 
 use async_trait::async_trait;
-use lifeboat_bucket::BlobStore;
+use lifeboat_bucket::{BlobStore, BucketError};
 use std::fmt::Debug;
 use std::path::Path;
 use std::sync::Arc;
@@ -19,8 +19,8 @@ pub trait UrlBucket: Debug + Send + Sync {
     /// that the client makes by itself; whole calls are not repeated.
     ///
     /// # Errors
-    /// A message for people that says why it cannot be opened.
-    async fn open(&self, patience: Duration) -> Result<Arc<dyn BlobStore>, String>;
+    /// Those of the provider.
+    async fn open(&self, patience: Duration) -> Result<Arc<dyn BlobStore>, BucketError>;
 }
 
 /// A URL that names no bucket.

@@ -37,7 +37,7 @@ pub(crate) async fn open(url: &str, purpose: Purpose, patience: Duration) -> Res
             _ => bail!("open the bucket {url}: there is no directory {}; look at --bucket", path.display()),
         },
         Some(path) => directory_bucket::open(path).await.with_context(attempted)?,
-        None => bucket.open(patience).await.map_err(anyhow::Error::msg).with_context(attempted)?,
+        None => bucket.open(patience).await?,
     };
     Ok(Store::new(store).with_patience(patience))
 }
@@ -64,7 +64,11 @@ pub(crate) async fn open_to_make(flag: &str, url: &str, patience: Duration) -> R
 }
 
 async fn open_as_it_is(url: &str, bucket: &dyn UrlBucket, patience: Duration) -> Result<Arc<dyn BlobStore>> {
-    let store = bucket.open(patience).await.map_err(anyhow::Error::msg).with_context(|| format!("open {url}"))?;
+    let opened = bucket.open(patience).await;
+    let store = match bucket.directory() {
+        Some(_) => opened.with_context(|| format!("open {url}"))?,
+        None => opened?,
+    };
     Ok(Arc::new(Retried::new(store, patience)))
 }
 

@@ -6,6 +6,8 @@ use std::fmt::{self, Display};
 pub const FORMAT: &str = "kopia.repository";
 /// The settings of object lock.
 pub const BLOB_CONFIG: &str = "kopia.blobcfg";
+/// The settings of `kopia.blobcfg` while the password changes. Kopia looks for no such name.
+pub const PASSWORD_NOTE: &str = "io.lifeboat.password-change";
 /// The schedule of maintenance.
 pub const MAINTENANCE: &str = "kopia.maintenance";
 

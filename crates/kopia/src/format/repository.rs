@@ -14,6 +14,7 @@ pub use blob_config::{Retention, RetentionMode, open_blob_config};
 pub use create::{FormatRandom, NewRepository, RepositoryBlobs, create_format};
 pub use document::parse as parse_format;
 pub use parameters::{EpochParameters, MAX_VERSION, OpenFormatError, RepositoryFormat, UpgradeLock};
+pub(crate) use password::retention_of_note;
 pub use password::{
     PasswordChange, PasswordChangeError, PasswordKeys, PasswordPlan, PasswordStage, PasswordStep, StoredPasswordBlobs,
     plan_password_change,

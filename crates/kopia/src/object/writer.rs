@@ -223,8 +223,8 @@ impl ObjectWriter {
         Ok(())
     }
 
-    /// Lets the chunks that are held be stored.
-    fn start_held(&mut self) {
+    /// Begins to store the chunks that wait for others to be hashed with, as when no bytes come for a while: they keep memory.
+    pub fn start_held(&mut self) {
         let is_compressed = of_object(&self.contents, &self.options).is_some();
         // All wait for their hash before one is begun.
         let ticket = |chunk: HeldChunk| {

@@ -1,7 +1,7 @@
 //! Differences of two trees, found by the IDs of their objects: a directory that is the same object on both sides is not
 //! read.
 
-use super::entries::{EntryState, TreeEntry, entries};
+use super::entries::{EntryState, MAX_DEPTH, TreeEntry, entries};
 use crate::KopiaError;
 use crate::content::Contents;
 use crate::format::directory::{DirectoryEntry, EntryType};
@@ -10,9 +10,6 @@ use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
 use std::cmp::Ordering;
 use std::collections::VecDeque;
-
-/// The most directories below each other.
-const MAX_DEPTH: usize = 1024;
 
 /// A property in which an entry differs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

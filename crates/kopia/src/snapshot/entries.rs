@@ -15,6 +15,10 @@ use std::io::Read;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+/// The deepest nesting of directories that is saved, restored, listed or compared: no path that a program can name reaches
+/// deeper, as it has at most 4,096 bytes.
+pub const MAX_DEPTH: usize = 2048;
+
 /// The names of entries that a checkpoint has cut short begin with this.
 const CHECKPOINTED: &str = ".checkpointed.";
 /// The text length of the UUID at their end.

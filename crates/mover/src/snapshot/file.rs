@@ -17,6 +17,7 @@ use std::fs::File;
 use std::ops::Range;
 use std::sync::Arc;
 use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TryRecvError;
 
 /// Files up to this length are read whole, many in one go.
 pub(super) const SMALL: u64 = 256 << 10;
@@ -320,7 +321,18 @@ async fn save_part(
         let reading = FileReading { file: handle.file(), has_holes, buffer: &buffer };
         pieces(&reading, range, &mut |piece| give.blocking_send(piece).is_ok())
     });
-    while let Some(piece) = waiting.recv().await {
+    loop {
+        let piece = match waiting.try_recv() {
+            Err(TryRecvError::Empty) => {
+                // Chunks that wait for others would keep their memory for as long as the source stalls.
+                if let Some(object) = writer.lock().await.as_mut() {
+                    object.start_held();
+                }
+                waiting.recv().await
+            }
+            come => come.ok(),
+        };
+        let Some(piece) = piece else { break };
         if let Err(failed) = of_file(write(run, &writer, piece).await)? {
             return Ok(Err(failed));
         }

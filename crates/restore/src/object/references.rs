@@ -1,7 +1,7 @@
 //! Maps the namespaces to which objects refer, by the namespace mapping of the restore. Pure.
 //!
 //! `table` has the places. The namespace of the object itself, the claim of a volume and the service accounts in role bindings
-//! follow elsewhere: in [`crate::object::desired`], [`crate::volumes::treatment`] and the actions for bindings.
+//! follow elsewhere: in [`crate::object::desired`], [`crate::volumes::binding`] and the actions for bindings.
 
 mod table;
 #[cfg(test)]

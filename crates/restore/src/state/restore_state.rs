@@ -33,7 +33,7 @@ pub(crate) struct RestoreState {
     pub(crate) is_resumed: bool,
 }
 
-/// State that is kept from one attempt at an object to the next.
+/// State of all attempts: what is kept from one attempt at an object to the next, and the slots of those that wait.
 pub(crate) struct AttemptMemory {
     /// Operations that actions have begun.
     pub(crate) operations: Arc<Operations>,

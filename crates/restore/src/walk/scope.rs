@@ -1,5 +1,5 @@
 //! The scope of a restore: the objects of the backup that it restores, and their keys in the cluster. All stages read it,
-//! none changes it. Pure.
+//! none changes it.
 
 use crate::request::existing_policies::ExistingPolicies;
 use crate::state::env::Env;

@@ -163,6 +163,9 @@ const UNCOMPLETED: [(&str, &[&str]); 9] = [
             "repo cat entry",
             "repo restore entry",
             "repo verify snapshots",
+            "repo diff before",
+            "repo diff after",
+            "repo stats snapshot",
         ],
     ),
     (

@@ -39,7 +39,7 @@ fn location(location: &BackupStorageLocation, found: &VeleroInstallation) -> Fin
     };
     if let Err(why) = provider.check(location) {
         return Finding::new(SwitchEffect::Mend, subject, format!("it could not be used: {why}"))
-            .next("change its spec.config");
+            .next("change its spec");
     }
     match location.status.phase {
         Some(BackupStorageLocationPhase::Unavailable) => {

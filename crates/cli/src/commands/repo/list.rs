@@ -7,15 +7,12 @@ use futures::TryStreamExt;
 use lifeboat_kopia::Repository;
 use lifeboat_kopia::format::directory::{DirectoryEntry, EntryType};
 use lifeboat_kopia::format::object_id::ObjectId;
-use lifeboat_kopia::snapshot::{EntryState, TreeEntry, entries};
+use lifeboat_kopia::snapshot::{EntryState, MAX_DEPTH, TreeEntry, entries};
 use lifeboat_object::printable;
 use lifeboat_terminal::flags::globals::Globals;
 use serde_json::{Value, json};
 use std::io::{BufWriter, Write};
 use std::process::ExitCode;
-
-/// The deepest tree that is listed.
-const MAX_DEPTH: usize = 1024;
 
 /// `lifeboat repo ls SNAPSHOT[:PATH]`.
 #[derive(Debug, Args)]
@@ -83,7 +80,18 @@ impl LsArgs {
                 if let (true, EntryType::Directory, Some(object)) =
                     (self.recursive, &child.entry.entry_type, child.entry.object)
                 {
-                    anyhow::ensure!(depth < MAX_DEPTH, "{path}: the tree is deeper than {MAX_DEPTH} directories");
+                    if depth >= MAX_DEPTH {
+                        all_readable = false;
+                        out.flush()?;
+                        let why = format!("it lies below {MAX_DEPTH} directories, and is not listed");
+                        writeln!(
+                            std::io::stderr(),
+                            "error: {}{}: {why}",
+                            printable(&path),
+                            printable(&child.entry.name)
+                        )?;
+                        continue;
+                    }
                     below.push((format!("{path}{}/", child.entry.name), object, depth + 1));
                 }
             }

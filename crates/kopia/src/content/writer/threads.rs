@@ -129,7 +129,9 @@ impl Threads {
         let turn = self.turn().await?;
         // Somebody else has taken it along; who takes one ends it.
         let jobs = self.take(number);
-        if !jobs.is_empty() {
+        if jobs.is_empty() {
+            drop(turn);
+        } else {
             let crypto = self.crypto.clone();
             blocking(move || {
                 let _turn = turn;

@@ -7,7 +7,7 @@
 //! where the last one was cut off.
 
 use super::blob::{FormatBlob, open_sealed, read_base64, seal};
-use super::blob_config::Retention;
+use super::blob_config::{Retention, open_blob_config};
 use super::document;
 use super::parameters::{OpenFormatError, RepositoryFormat};
 use crate::crypto::aead::NONCE_LENGTH;
@@ -137,7 +137,8 @@ fn begin(
     let settings = match (change.stored.config, note) {
         // Kopia's own change may have been cut off after this blob.
         (Some(config), _) => Some(keys.open_either(config, CONFIG)?),
-        (None, Some(note)) => Some(keys.open_either(&note.old, NOTE)?),
+        // The earlier change may have been one to this old password.
+        (None, Some(note)) => Some(keys.open_either(&note.old, NOTE).or_else(|_| keys.open_either(&note.new, NOTE))?),
         (None, None) => None,
     };
     let [format_nonce, config_nonce, old_nonce] = change.nonces;
@@ -188,6 +189,15 @@ fn finish(
     let retention = settings.map_or(Ok(None), |settings| Retention::parse(&settings))?;
     let stage = if steps.is_empty() { PasswordStage::Done } else { PasswordStage::Unfinished };
     Ok(PasswordPlan { stage, steps, retention, format })
+}
+
+/// Reads the object lock from the note of a change that was cut off while `kopia.blobcfg` was away.
+///
+/// # Errors
+/// Other bytes than a note; a note whose copies both have other keys than this format.
+pub(crate) fn retention_of_note(format: &RepositoryFormat, note: &[u8]) -> Result<Option<Retention>, FormatError> {
+    let note = SettingsNote::parse(note)?;
+    open_blob_config(format, &note.old).or_else(|_| open_blob_config(format, &note.new))
 }
 
 fn unreadable(structure: &'static str) -> FormatError {
