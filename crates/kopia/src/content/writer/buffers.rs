@@ -49,9 +49,10 @@ impl Buffers {
     }
 
     /// Takes back bytes that nobody else has.
-    pub(super) fn give_bytes(&self, mut bytes: Bytes) {
-        if bytes.is_unique() {
-            // Without bytes nothing is copied. They may be a part of a buffer that is longer.
+    pub(super) fn give_bytes(&self, bytes: Bytes) {
+        // They may be a part of a buffer that is longer: all of it comes back. `Bytes::clear` would free some.
+        if let Ok(mut bytes) = bytes.try_into_mut() {
+            // Without bytes nothing is copied.
             bytes.clear();
             self.give(Vec::from(bytes));
         }
@@ -72,9 +73,25 @@ mod tests {
         let first = rest.split_to(10);
         buffers.give_bytes(first.clone());
         drop(first);
+        assert_eq!(buffers.lock().len(), 0);
         buffers.give_bytes(rest);
+        assert_eq!(buffers.lock().len(), 1);
         let again = buffers.take(MIN_KEPT);
         assert_eq!(again.as_ptr(), at);
+    }
+
+    #[test]
+    fn a_buffer_that_was_filled_to_its_end_comes_back() {
+        let buffers = Buffers::new(1);
+        let mut buffer = buffers.take(MIN_KEPT);
+        buffer.resize(buffer.capacity(), 7);
+        buffers.give_bytes(Bytes::from(buffer));
+        assert_eq!(
+            buffers.lock().iter().map(|buffer| (buffer.len(), buffer.capacity())).collect::<Vec<_>>(),
+            [(0, MIN_KEPT)]
+        );
+        buffers.give_bytes(Bytes::from_static(&[0; 16]));
+        assert_eq!(buffers.lock().len(), 1, "what nobody has allocated is nobody's buffer");
     }
 
     #[test]
