@@ -19,7 +19,7 @@ pub trait UrlBucket: Debug + Send + Sync {
     /// that the client makes by itself; whole calls are not repeated.
     ///
     /// # Errors
-    /// Those of the provider.
+    /// The errors of the provider.
     async fn open(&self, patience: Duration) -> Result<Arc<dyn BlobStore>, BucketError>;
 }
 
