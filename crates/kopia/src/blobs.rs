@@ -117,6 +117,17 @@ impl Blobs {
         collect(name, stream, Lengths { most: limit, expected: 0 }).await
     }
 
+    /// Reads a blob as [`Blobs::read`] does, where there is one.
+    ///
+    /// # Errors
+    /// Errors of the bucket; a blob that is longer.
+    pub(crate) async fn read_if_there(&self, name: &str, limit: u64) -> Result<Option<Bytes>, KopiaError> {
+        match self.read(name, limit).await {
+            Err(error) if is_not_found(&error) => Ok(None),
+            stored => stored.map(Some),
+        }
+    }
+
     /// Reads exactly this range. Fewer bytes are an error.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! A change of the password of a repository: the steps of a plan, performed until nothing is left to do.
 
-use crate::blobs::{Blobs, is_not_found};
+use crate::blobs::Blobs;
 use crate::crypto::Password;
 use crate::format::blob_name::{BLOB_CONFIG, FORMAT, PASSWORD_NOTE as NOTE};
 use crate::format::repository::{
@@ -76,7 +76,8 @@ async fn change(
     let mut result = None;
     for _ in 0..MOST_ROUNDS {
         let format = read_format(blobs).await?;
-        let (config, note) = (read(blobs, BLOB_CONFIG).await?, read(blobs, NOTE).await?);
+        let (config, note) =
+            (blobs.read_if_there(BLOB_CONFIG, MAX_BLOB).await?, blobs.read_if_there(NOTE, MAX_BLOB).await?);
         let planned = plan_password_change(&PasswordChange {
             stored: StoredPasswordBlobs { format: &format, config: config.as_deref(), note: note.as_deref() },
             keys,
@@ -128,16 +129,8 @@ fn refused(blobs: &Blobs, error: PasswordChangeError) -> KopiaError {
 }
 
 async fn read_format(blobs: &Blobs) -> Result<Bytes, KopiaError> {
-    let format = read(blobs, FORMAT).await?;
+    let format = blobs.read_if_there(FORMAT, MAX_BLOB).await?;
     format.ok_or_else(|| KopiaError::NotARepository { location: blobs.location() })
-}
-
-/// Reads a blob, where there is one.
-async fn read(blobs: &Blobs, name: &str) -> Result<Option<Bytes>, KopiaError> {
-    match blobs.read(name, MAX_BLOB).await {
-        Err(error) if is_not_found(&error) => Ok(None),
-        stored => stored.map(Some),
-    }
 }
 
 #[cfg(test)]
@@ -178,7 +171,7 @@ mod tests {
         async fn opened(&self, store: &Arc<Memory>) -> [Option<Option<Retention>>; 2] {
             let blobs = Blobs::open(store.clone()).await.unwrap();
             let format = FormatBlob::parse(&read_format(&blobs).await.unwrap()).unwrap();
-            let config = read(&blobs, BLOB_CONFIG).await.unwrap();
+            let config = blobs.read_if_there(BLOB_CONFIG, MAX_BLOB).await.unwrap();
             [&self.keys.old, &self.keys.new].map(|key| {
                 let format = open_with_key(format.clone(), key.clone()).ok()?;
                 config.as_ref().map_or(Some(None), |config| open_blob_config(&format, config).ok())

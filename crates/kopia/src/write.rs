@@ -4,7 +4,6 @@ mod create;
 mod creation_claim;
 mod pending;
 
-use crate::blobs::is_not_found;
 use crate::blobs::layout::Layout;
 use crate::compression::Compression;
 use crate::content::IndexSource;
@@ -71,19 +70,14 @@ impl Repository {
     /// # Errors
     /// Settings that cannot be read; those of the bucket.
     pub(crate) async fn retention(&self) -> Result<Option<Retention>, KopiaError> {
-        match self.blobs().read(BLOB_CONFIG, MAX_CONFIG).await {
-            Err(error) if is_not_found(&error) => match self.blobs().read(PASSWORD_NOTE, MAX_CONFIG).await {
-                Err(error) if is_not_found(&error) => Ok(None),
-                note => {
-                    let opened = retention_of_note(&self.format(), &note?);
-                    opened.map_err(|e| KopiaError::damaged(format!("blob {PASSWORD_NOTE}"), e))
-                }
-            },
-            stored => {
-                let opened = open_blob_config(&self.format(), &stored?);
-                opened.map_err(|e| KopiaError::damaged(format!("blob {BLOB_CONFIG}"), e))
-            }
-        }
+        let (name, opened) = if let Some(stored) = self.blobs().read_if_there(BLOB_CONFIG, MAX_CONFIG).await? {
+            (BLOB_CONFIG, open_blob_config(&self.format(), &stored))
+        } else if let Some(note) = self.blobs().read_if_there(PASSWORD_NOTE, MAX_CONFIG).await? {
+            (PASSWORD_NOTE, retention_of_note(&self.format(), &note))
+        } else {
+            return Ok(None);
+        };
+        opened.map_err(|e| KopiaError::damaged(format!("blob {name}"), e))
     }
 }
 

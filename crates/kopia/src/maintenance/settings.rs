@@ -1,7 +1,7 @@
 //! Parameters and schedule of maintenance, as the repository has them.
 
 use super::report::{StepReport, split_fatal};
-use crate::blobs::{Blobs, is_not_found};
+use crate::blobs::Blobs;
 use crate::format::blob_name::MAINTENANCE;
 use crate::format::maintenance::{MaintenanceParameters, Schedule};
 use crate::format::repository::RepositoryFormat;
@@ -119,9 +119,5 @@ impl StoredSchedule {
 }
 
 async fn read(blobs: &Blobs) -> Result<Option<Bytes>, KopiaError> {
-    match blobs.read(MAINTENANCE, MAX_SCHEDULE).await {
-        Ok(stored) => Ok(Some(stored)),
-        Err(error) if is_not_found(&error) => Ok(None),
-        Err(error) => Err(error),
-    }
+    blobs.read_if_there(MAINTENANCE, MAX_SCHEDULE).await
 }

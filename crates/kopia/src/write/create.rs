@@ -2,8 +2,8 @@
 
 use super::creation_claim::CreationClaim;
 use crate::KopiaError;
+use crate::blobs::Blobs;
 use crate::blobs::layout::Layout;
-use crate::blobs::{Blobs, is_not_found};
 use crate::crypto::Password;
 use crate::format::blob_name::{BLOB_CONFIG, FORMAT};
 use crate::format::repository::{FormatRandom, NewRepository, create_format};
@@ -45,7 +45,7 @@ pub(super) async fn create(
         return finish(&blobs, &config, format).await;
     }
     let claim = CreationClaim::take(&blobs, random).await?;
-    let result = match read(&blobs, FORMAT).await {
+    let result = match blobs.read_if_there(FORMAT, MAX_BLOB).await {
         Ok(None) => match blobs.put(BLOB_CONFIG, config.clone()).await {
             Ok(()) => finish(&blobs, &config, format).await,
             failed => failed,
@@ -62,14 +62,14 @@ async fn finish(blobs: &Blobs, config: &Bytes, format: Bytes) -> Result<(), Kopi
     if let Err(error) = put_format(blobs, format).await {
         // Another one was first. Settings that only our key opens must not stay beside its format; without any it opens.
         if matches!(error, KopiaError::RepositoryExists { .. })
-            && read(blobs, BLOB_CONFIG).await?.as_ref() == Some(config)
+            && blobs.read_if_there(BLOB_CONFIG, MAX_BLOB).await?.as_ref() == Some(config)
         {
             blobs.delete(&[BLOB_CONFIG.to_owned()]).await?;
         }
         return Err(error);
     }
     // Another one may have taken ours for a rest, and put its own before it saw this repository.
-    if read(blobs, BLOB_CONFIG).await?.as_ref() == Some(config) {
+    if blobs.read_if_there(BLOB_CONFIG, MAX_BLOB).await?.as_ref() == Some(config) {
         return Ok(());
     }
     blobs.put(BLOB_CONFIG, config.clone()).await
@@ -88,11 +88,11 @@ enum Conditions {
 /// on just now: only one that stays alone for a while is deleted.
 /// A bucket that knows no conditions gets none yet.
 async fn begin_config(blobs: &Blobs, config: &Bytes) -> Result<Conditions, KopiaError> {
-    let before = read(blobs, BLOB_CONFIG).await?;
+    let before = blobs.read_if_there(BLOB_CONFIG, MAX_BLOB).await?;
     if before.is_some() {
         tokio::time::sleep(PAUSE).await;
-        let is_another = read(blobs, BLOB_CONFIG).await? != before;
-        if is_another || read(blobs, FORMAT).await?.is_some() {
+        let is_another = blobs.read_if_there(BLOB_CONFIG, MAX_BLOB).await? != before;
+        if is_another || blobs.read_if_there(FORMAT, MAX_BLOB).await?.is_some() {
             return Err(exists(blobs));
         }
         blobs.delete(&[BLOB_CONFIG.to_owned()]).await?;
@@ -112,24 +112,16 @@ async fn put_format(blobs: &Blobs, format: Bytes) -> Result<(), KopiaError> {
         NewBlob::Exists => return Err(exists(blobs)),
         NewBlob::Unconditional => {}
     }
-    if read(blobs, FORMAT).await?.is_some() {
+    if blobs.read_if_there(FORMAT, MAX_BLOB).await?.is_some() {
         return Err(exists(blobs));
     }
     blobs.put(FORMAT, format.clone()).await?;
     tokio::time::sleep(PAUSE).await;
-    if read(blobs, FORMAT).await? == Some(format) { Ok(()) } else { Err(exists(blobs)) }
+    if blobs.read_if_there(FORMAT, MAX_BLOB).await? == Some(format) { Ok(()) } else { Err(exists(blobs)) }
 }
 
 fn exists(blobs: &Blobs) -> KopiaError {
     KopiaError::RepositoryExists { location: blobs.location() }
-}
-
-/// Reads a blob, where there is one.
-async fn read(blobs: &Blobs, name: &str) -> Result<Option<Bytes>, KopiaError> {
-    match blobs.read(name, MAX_BLOB).await {
-        Err(error) if is_not_found(&error) => Ok(None),
-        stored => stored.map(Some),
-    }
 }
 
 /// The outcome of putting a blob only where none is.
