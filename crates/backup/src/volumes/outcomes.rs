@@ -195,8 +195,13 @@ impl Volumes {
         unprotected(&self.verdicts, &self.saved, &self.reports)
     }
 
-    /// Tells what nothing protects, and of each volume why it is not saved that somebody has asked to save.
+    /// Tells the decision about each volume in the log, what nothing protects, and of each volume why it is not saved that somebody has
+    /// asked to save.
     pub(crate) fn tell(&self, backup: &Backup, journal: &Journal) {
+        for decided in self.decided() {
+            let (name, method, reason) = (decided.name(), decided.verdict.done(), decided.verdict.reason());
+            journal.detail("Decided about a volume", &[("volume", &name), ("method", &method), ("reason", &reason)]);
+        }
         if let Some(line) = unprotected_warning(&self.unprotected()) {
             journal.warn(&ResultScope::Velero, line);
         }

@@ -6,6 +6,7 @@ use crate::driver::{
 use crate::ground::{Ground, NAME, Scripted};
 use lifeboat_action::BackupItemOutput;
 use lifeboat_api::{Backup, BackupPhase, Time};
+use lifeboat_archive::gzip;
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::volume_info::BackupVolumeInfo;
 use lifeboat_backup::{Env, FinalizeError, finalize, remove_snapshots, run};
@@ -44,6 +45,25 @@ async fn one_look_at_the_snapshots_of_a_backup_is_two_lists() {
         (Some(BackupPhase::Finalizing), 40)
     );
     assert_eq!(requests(&ground), lists);
+}
+
+#[tokio::test]
+async fn the_log_of_a_backup_has_the_decision_about_each_volume() {
+    let ground = claims(2).await;
+    waiting(&ground).await;
+    let log = ground.store().backup_file_bytes(NAME, BackupFile::Logs).await.unwrap().unwrap();
+    let text = String::from_utf8(gzip::unpack(&log, 1 << 20).unwrap()).unwrap();
+    let told: Vec<&str> = text
+        .lines()
+        .filter_map(|line| line.split_once(r#"msg="Decided about a volume" "#))
+        .map(|(_, rest)| rest)
+        .collect();
+    let expected = ["data-0", "data-1"].map(|claim| {
+        format!(
+            r#"backup=velero/b volume=shop/{claim} method="CSI snapshot of the class class" reason="snapshots are taken by default""#
+        )
+    });
+    assert_eq!(told, expected);
 }
 
 #[tokio::test]
