@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 /// The crates that each crate may use. Changing this needs a page in `docs/adr/`.
-const EDGES: [(&str, &[&str]); 30] = [
+const EDGES: [(&str, &[&str]); 32] = [
     ("api", &[]),
     ("object", &[]),
     ("select", &["api", "object"]),
@@ -21,6 +21,7 @@ const EDGES: [(&str, &[&str]); 30] = [
     ("provider", &["api", "bucket", "s3"]),
     ("kopia", &["bucket"]),
     ("mover", &["api", "bucket", "kopia"]),
+    ("repository", &["api", "bucket", "kopia"]),
     ("store", &["api", "object", "archive", "bucket"]),
     ("cluster", &["object"]),
     ("client", &["api", "object", "patch", "cluster"]),
@@ -50,8 +51,11 @@ const EDGES: [(&str, &[&str]); 30] = [
             "cluster",
             "backup",
             "restore",
+            "repository",
+            "kopia",
         ],
     ),
+    ("node", &["api", "object", "operation", "cluster", "client", "reconcile", "mover"]),
     ("plugin-proto", &[]),
     ("plugin", &["api", "object", "operation", "action", "bucket", "plugin-proto"]),
     ("plugin-sdk", &["api", "object", "action", "plugin-proto"]),
@@ -75,12 +79,14 @@ const EDGES: [(&str, &[&str]); 30] = [
             "kopia",
             "lifecycle",
             "mover",
+            "node",
             "object",
             "operation",
             "patch",
             "plugin",
             "provider",
             "reconcile",
+            "repository",
             "restore",
             "s3",
             "sandbox",
@@ -105,10 +111,11 @@ const USES_SERVER: [&str; 4] = [
 const DEV_ROOMS: [(&str, &[&str]); 2] = [("testbed", &["object"]), (FLOOR, &[])];
 
 /// The crates that the tests of a crate may use beside those of the crate itself and the crates for development.
-const TEST_EDGES: [(&str, &[&str]); 9] = [
+const TEST_EDGES: [(&str, &[&str]); 10] = [
     ("cli", &["plugin-sdk"]),
     ("operation", &["archive"]),
     ("client", &["sandbox"]),
+    ("node", &["sandbox"]),
     ("backup", &["bucket", "sandbox"]),
     ("restore", &["bucket", "sandbox"]),
     ("control", &["sandbox"]),
