@@ -4,7 +4,6 @@ pub(crate) mod create;
 pub(crate) mod delete;
 pub(crate) mod describe;
 pub(crate) mod download;
-pub(crate) mod get;
 pub(crate) mod hold;
 
 use crate::commands::backup::delete::{BackupDeleteArgs, request_deletion};

@@ -5,7 +5,6 @@ mod clean;
 mod gather;
 mod lines;
 
-use crate::requests::{client, missing};
 use anyhow::{Context, Result, bail};
 use bundle::Bundle;
 use clap::Args;
@@ -14,6 +13,7 @@ use lifeboat_api::{Backup, Restore};
 use lifeboat_client::{Client, Object};
 use lifeboat_terminal::flags::Optional;
 use lifeboat_terminal::flags::globals::Globals;
+use lifeboat_terminal::output::errors::missing;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -37,7 +37,7 @@ pub(crate) struct DebugArgs {
 
 impl DebugArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
-        let client = client(globals).await?;
+        let client = globals.client().await?;
         let namespace = &client.namespace;
         if !lifeboat_install::is_installed(&client.cluster, namespace).await? {
             bail!(

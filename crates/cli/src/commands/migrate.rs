@@ -7,7 +7,6 @@ mod programs;
 mod resources;
 mod workload;
 
-use crate::requests::client;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use differences::{Difference, differences};
@@ -50,7 +49,7 @@ impl MigrateCommand {
 
 impl CheckArgs {
     async fn run(self, globals: &Globals) -> Result<ExitCode> {
-        let client = client(globals).await?;
+        let client = globals.client().await?;
         let report = Report::of(&VeleroInstallation::read(&client).await?, &globals.program.name);
         match self.output {
             Some(output) => print_resource(&report, output)?,

@@ -4,7 +4,6 @@
 pub(crate) mod cat;
 pub(crate) mod create;
 pub(crate) mod diff;
-pub(crate) mod get;
 mod identity;
 pub(crate) mod list;
 pub(crate) mod maintenance;

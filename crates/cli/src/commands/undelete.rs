@@ -10,7 +10,6 @@ mod selection;
 mod shown;
 mod silence;
 
-use crate::requests::archive::FromServerArgs;
 use crate::standalone::backup_source::until_interrupted;
 use crate::standalone::bucket_url::{self, Purpose};
 use crate::standalone::local_operation::operation_key::{OperationKey, identity};
@@ -24,6 +23,7 @@ use job::{Job, UndeletePlan};
 use lifeboat_api::{ExistingResourcePolicy, SourceCluster};
 use lifeboat_browse::owned_by;
 use lifeboat_object::{GroupResource, ObjectKey};
+use lifeboat_requests::archive::FromServerArgs;
 use lifeboat_terminal::flags::confirm::{asked, refuse_without_terminal};
 use lifeboat_terminal::flags::globals::Globals;
 use lifeboat_terminal::flags::object_name::ObjectArgs;

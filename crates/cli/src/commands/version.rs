@@ -1,10 +1,9 @@
 //! `lifeboat version`: the versions of this program and of the server.
 
-use crate::requests::client;
-use crate::requests::status::server_status;
 use anyhow::Result;
 use clap::Args;
 use lifeboat_api::Duration;
+use lifeboat_requests::status::server_status;
 use lifeboat_terminal::flags;
 use lifeboat_terminal::flags::globals::Globals;
 use lifeboat_terminal::process::program::{COMMIT, VERSION};
@@ -41,7 +40,7 @@ pub(crate) async fn text(globals: &Globals, patience: Duration) -> String {
 
 /// The server's version, or why it is not known.
 async fn server(globals: &Globals, patience: Duration) -> Result<String> {
-    let client = client(&globals.with_requests_within(patience)).await?;
+    let client = globals.with_requests_within(patience).client().await?;
     Ok(server_status(&client, patience.to_std()).await?.server_version)
 }
 

@@ -1,6 +1,5 @@
 //! The archive of a backup that is open for reading, from a bucket or through the server.
 
-use crate::requests::archive::{ArchiveDownload, FromServerArgs};
 use crate::standalone::bucket_url::{self, Purpose};
 use anyhow::{Context, Result, bail};
 use lifeboat_api::{Backup, DownloadTargetKind};
@@ -8,6 +7,7 @@ use lifeboat_archive::ReadLimits;
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_browse::BackupStore;
 use lifeboat_bucket::Directory;
+use lifeboat_requests::archive::{ArchiveDownload, FromServerArgs};
 use lifeboat_store::{Archive, ArchiveRows, OpenOptions, Store, StoreError};
 use lifeboat_terminal::flags::globals::Globals;
 use lifeboat_terminal::output::errors;

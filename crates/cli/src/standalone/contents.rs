@@ -4,12 +4,12 @@ mod extract;
 mod get;
 mod objects;
 
-use crate::requests::archive::FromServerArgs;
 use crate::standalone::backup_source::{self, OpenBackup, until_interrupted};
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use lifeboat_browse::BackupStore;
 use lifeboat_object::printable;
+use lifeboat_requests::archive::FromServerArgs;
 use lifeboat_terminal::flags::globals::Globals;
 use lifeboat_terminal::flags::object_namespace::ObjectNamespace;
 use lifeboat_terminal::process::scratch::ScratchArgs;

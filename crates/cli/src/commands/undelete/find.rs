@@ -4,14 +4,13 @@ use super::report::{missing, named_with_time, others_text, perhaps_not_the_newes
 use super::requested_object::{ObjectPresence, RequestedObject};
 use super::resume_state::backup_of;
 use super::silence::{SearchedSource, UnansweredSources};
-use crate::requests;
-use crate::requests::archive::{ArchiveDownload, FromServerArgs};
 use crate::standalone::backup_source::{OpenBackup, copied, copy_volume_files, open, open_rows, rows_of};
 use crate::standalone::local_operation::state::OfBackup;
 use anyhow::{Context, Result, bail};
 use lifeboat_api::{Backup, SourceCluster, source_cluster};
 use lifeboat_browse::BackupStore;
 use lifeboat_object::{Catalog, ObjectKey, chain};
+use lifeboat_requests::archive::{ArchiveDownload, FromServerArgs};
 use lifeboat_restore::check_source;
 use lifeboat_store::{ArchiveRows, BackupSummary, Store, UsableBackups};
 use lifeboat_terminal::flags::globals::Globals;
@@ -325,8 +324,8 @@ impl Search<'_> {
         let backup = match &self.place {
             BackupsLocation::Bucket(store) => store.backup(name).await?,
             BackupsLocation::Server(_) => {
-                let client = requests::client(self.globals).await?;
-                client.get::<Backup>(name).await?.ok_or_else(|| requests::missing::<Backup>(name))?
+                let client = self.globals.client().await?;
+                client.get::<Backup>(name).await?.ok_or_else(|| errors::missing::<Backup>(name))?
             }
         };
         check_source(&backup)?;
@@ -340,7 +339,7 @@ impl Search<'_> {
         }
         let usable = match &self.place {
             BackupsLocation::Bucket(store) => store.usable_backups().await?,
-            BackupsLocation::Server(_) => of_cluster(requests::client(self.globals).await?.list("").await?),
+            BackupsLocation::Server(_) => of_cluster(self.globals.client().await?.list("").await?),
         };
         if let BackupChoice::Kept { backup, has_ended } = source {
             let kept = (backup, has_ended);

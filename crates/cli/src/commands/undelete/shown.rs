@@ -1,10 +1,10 @@
 //! The plan of an undelete, as it is shown before it is carried out.
 
 use super::job::UndeletePlan;
-use crate::view::preview::{item_text, write_volumes};
 use anyhow::Result;
 use lifeboat_object::{ObjectKey, first_names, printable};
 use lifeboat_restore::PreviewItem;
+use lifeboat_view::preview::{item_text, write_volumes};
 use serde_json::{Value, json};
 use std::io::Write;
 

@@ -1,8 +1,8 @@
 //! Buckets and locations that do not answer: a search does not wait for each backup there. Pure.
 
-use crate::requests::artifact::ArtifactError;
-use crate::requests::fetch::FetchError;
 use lifeboat_cluster::ClusterError;
+use lifeboat_requests::artifact::ArtifactError;
+use lifeboat_requests::fetch::FetchError;
 use lifeboat_store::StoreError;
 use std::collections::BTreeMap;
 
