@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 /// The crates that each crate may use. Changing this needs a page in `docs/adr/`.
-const EDGES: [(&str, &[&str]); 34] = [
+const EDGES: [(&str, &[&str]); 35] = [
     ("api", &[]),
     ("object", &[]),
     ("select", &["api", "object"]),
@@ -66,6 +66,30 @@ const EDGES: [(&str, &[&str]); 34] = [
     ("view", &["api", "object", "lifecycle", "archive", "backup", "restore", "terminal"]),
     ("requests", &["api", "object", "archive", "cluster", "client", "s3", "restore", "terminal", "view"]),
     (
+        "standalone",
+        &[
+            "api",
+            "object",
+            "operation",
+            "select",
+            "patch",
+            "archive",
+            "action",
+            "bucket",
+            "provider",
+            "store",
+            "cluster",
+            "client",
+            "backup",
+            "restore",
+            "sandbox",
+            "browse",
+            "terminal",
+            "view",
+            "requests",
+        ],
+    ),
+    (
         "cli",
         &[
             "action",
@@ -93,6 +117,7 @@ const EDGES: [(&str, &[&str]); 34] = [
             "restore",
             "sandbox",
             "select",
+            "standalone",
             "store",
             "terminal",
             "view",

@@ -7,7 +7,6 @@ mod command;
 mod commands;
 mod helper;
 mod resource;
-mod standalone;
 
 use commands::completion;
 use commands::completion::kubectl::answer_kubectl;

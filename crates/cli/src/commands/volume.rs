@@ -1,12 +1,12 @@
 //! `lifeboat volume`: explains whether volumes are protected by a backup, and by which method.
 
-use crate::standalone::local_operation::document::document;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use lifeboat_action::Actions;
 use lifeboat_api::Backup;
 use lifeboat_backup::{Env, PreviewedVolume, Request, Settings, VolumeExplanation, explain_volumes};
 use lifeboat_operation::Operation;
+use lifeboat_standalone::local_operation::document::document;
 use lifeboat_store::Store;
 use lifeboat_terminal::flags::globals::Globals;
 use lifeboat_terminal::flags::spec::BackupSpecArgs;

@@ -1,11 +1,11 @@
 //! Flags of the preview of a restore, which this machine or the server makes.
 
-use crate::standalone::preview::{RestorePreview, find_backup};
 use anyhow::{Result, bail};
 use clap::Args;
 use lifeboat_api::Restore;
 use lifeboat_client::Client;
 use lifeboat_requests::plan::print_plan;
+use lifeboat_standalone::preview::{RestorePreview, find_backup};
 use lifeboat_terminal::flags::dry_run::{PlanFiles, Validate};
 use lifeboat_terminal::flags::globals::Globals;
 use lifeboat_view::preview::ShownParts;

@@ -1,12 +1,12 @@
 //! `lifeboat backup create`.
 
 use crate::resource::{Format, OutputArgs, create, one_way_to_select, submitted};
-use crate::standalone::preview::preview_backup;
 use anyhow::{Result, bail};
 use clap::Args;
 use jiff::Timestamp;
 use lifeboat_api::{Backup, BackupSpec, BackupStorageLocation, ObjectMeta, Schedule, VolumeSnapshotLocation};
 use lifeboat_client::Client;
+use lifeboat_standalone::preview::preview_backup;
 use lifeboat_terminal::flags::globals::Globals;
 use lifeboat_terminal::flags::spec::BackupSpecArgs;
 use lifeboat_terminal::output::errors::missing;

@@ -1,11 +1,11 @@
 //! `lifeboat local backup`.
 
-use crate::standalone::local_backup::LocalBackup;
-use crate::standalone::local_operation::document::document;
 use clap::Args;
 use lifeboat_api::Backup;
 use lifeboat_api::well_known::ANNOTATION_RESOURCE_POLICIES;
 use lifeboat_backup::Settings;
+use lifeboat_standalone::local_backup::LocalBackup;
+use lifeboat_standalone::local_operation::document::document;
 use lifeboat_terminal::flags::globals::Globals;
 use lifeboat_terminal::flags::spec::{BackupSpecArgs, file, no_flags};
 use lifeboat_terminal::output::Output;

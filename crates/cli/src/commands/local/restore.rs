@@ -1,10 +1,10 @@
 //! `lifeboat local restore`.
 
-use crate::standalone::local_operation::document::document;
-use crate::standalone::local_restore::{BackupOrigin, LocalRestore, ScheduledBackup};
 use clap::Args;
 use lifeboat_api::{Duration, Restore, SourceCluster};
 use lifeboat_restore::{Priorities, Settings};
+use lifeboat_standalone::local_operation::document::document;
+use lifeboat_standalone::local_restore::{BackupOrigin, LocalRestore, ScheduledBackup};
 use lifeboat_terminal::flags::dry_run::{PlanFiles, Validate};
 use lifeboat_terminal::flags::globals::Globals;
 use lifeboat_terminal::flags::spec::{RestoreSpecArgs, file, no_flags};

@@ -4,14 +4,14 @@ use super::report::{missing, named_with_time, others_text, perhaps_not_the_newes
 use super::requested_object::{ObjectPresence, RequestedObject};
 use super::resume_state::backup_of;
 use super::silence::{SearchedSource, UnansweredSources};
-use crate::standalone::backup_source::{OpenBackup, copied, copy_volume_files, open, open_rows, rows_of};
-use crate::standalone::local_operation::state::OfBackup;
 use anyhow::{Context, Result, bail};
 use lifeboat_api::{Backup, SourceCluster, source_cluster};
 use lifeboat_browse::BackupStore;
 use lifeboat_object::{Catalog, ObjectKey, chain};
 use lifeboat_requests::archive::{ArchiveDownload, FromServerArgs};
 use lifeboat_restore::check_source;
+use lifeboat_standalone::backup_source::{OpenBackup, copied, copy_volume_files, open, open_rows, rows_of};
+use lifeboat_standalone::local_operation::state::OfBackup;
 use lifeboat_store::{ArchiveRows, BackupSummary, Store, UsableBackups};
 use lifeboat_terminal::flags::globals::Globals;
 use lifeboat_terminal::output::errors;

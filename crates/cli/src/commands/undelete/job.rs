@@ -1,7 +1,6 @@
 //! The restore of an undelete: its plan, and its run.
 
 use super::selection::Selection;
-use crate::standalone::local_operation::state::OperationState;
 use anyhow::{Result, bail};
 use lifeboat_action::Actions;
 use lifeboat_api::{Duration, ExistingResourcePolicy, Restore, Time};
@@ -12,6 +11,7 @@ use lifeboat_restore::{
     Env, PlanDigest, PlanLine, PlanWord, Planned, PreviewEnd, PreviewItem, Request, RestoreError, Settings,
     owner_of_files, preview,
 };
+use lifeboat_standalone::local_operation::state::OperationState;
 use lifeboat_store::{Archive, Store};
 use lifeboat_terminal::flags::globals::Globals;
 use lifeboat_terminal::output::progress::watched;

@@ -1,12 +1,12 @@
 //! State of an undelete that was cut off, or has ended with errors, so that the same command goes on with it.
 
 use super::report::{cut_off, going_on, gone, newer};
-use crate::standalone::local_operation::operation_key::OperationKey;
-use crate::standalone::local_operation::state::{OfBackup, OperationState, OperationStateFile};
 use anyhow::{Context, Result};
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{Backup, ExistingResourcePolicy};
 use lifeboat_archive::tarball::entry_hash;
+use lifeboat_standalone::local_operation::operation_key::OperationKey;
+use lifeboat_standalone::local_operation::state::{OfBackup, OperationState, OperationStateFile};
 use lifeboat_store::UsableBackups;
 use serde_json::json;
 use std::collections::BTreeSet;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// The notes of an operation, each a file in a folder of its own.
 #[derive(Debug)]
-pub(crate) struct RecordFolder {
+pub struct RecordFolder {
     path: PathBuf,
     /// Held while files are replaced: what one write has half done is not another's.
     writing: Arc<tokio::sync::Mutex<()>>,

@@ -10,21 +10,22 @@ const LONGEST: usize = 80;
 
 /// The key of an operation: one of the same name is another one in another bucket or for another cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct OperationKey {
+pub struct OperationKey {
     /// The kind of operation, such as `restore`.
-    pub(crate) kind: &'static str,
+    pub kind: &'static str,
     /// Where the backups lie.
-    pub(crate) bucket: String,
+    pub bucket: String,
     /// The cluster, from [`identity`].
-    pub(crate) cluster: String,
-    pub(crate) name: String,
+    pub cluster: String,
+    /// The name of the Backup or Restore, or of what else is done.
+    pub name: String,
 }
 
 /// The UID of a cluster; its address where the client may not read that.
 ///
 /// # Errors
 /// [`ClusterError`].
-pub(crate) async fn identity(cluster: &Cluster) -> Result<String, ClusterError> {
+pub async fn identity(cluster: &Cluster) -> Result<String, ClusterError> {
     let uid = cluster.uid().await?;
     Ok(if uid.is_empty() { cluster.url().to_owned() } else { uid })
 }

@@ -13,7 +13,7 @@ const LARGEST: u64 = RulesText::MOST_BYTES as u64 + 1;
 ///
 /// # Errors
 /// When the file cannot be read, or holds no text.
-pub(crate) fn document(path: &Path) -> anyhow::Result<RulesText> {
+pub fn document(path: &Path) -> anyhow::Result<RulesText> {
     let mut text = String::new();
     let read = File::open(path).and_then(|file| file.take(LARGEST).read_to_string(&mut text));
     read.with_context(|| format!("read {}", path.display()))?;

@@ -1,6 +1,6 @@
 //! `--bucket` and `--repo`: a directory or a bucket of a provider.
 
-use crate::standalone::directory_bucket;
+use crate::directory_bucket;
 use anyhow::{Context, Result, bail};
 use lifeboat_bucket::{BlobStore, Memory, Retried};
 use lifeboat_provider::{UrlBucket, parse_url};
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// The purpose for which a bucket is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Purpose {
+pub enum Purpose {
     /// To write: a directory that is not there is made.
     Write,
     /// To read: a directory must be there.
@@ -28,7 +28,7 @@ pub(crate) enum Purpose {
 ///
 /// # Errors
 /// When the URL is of no known form or the bucket cannot be opened.
-pub(crate) async fn open(url: &str, purpose: Purpose, patience: Duration) -> Result<Store> {
+pub async fn open(url: &str, purpose: Purpose, patience: Duration) -> Result<Store> {
     let bucket = parse_url("--bucket", url)?;
     let attempted = || format!("open the bucket {url}");
     let store: Arc<dyn BlobStore> = match bucket.directory() {
@@ -47,7 +47,7 @@ pub(crate) async fn open(url: &str, purpose: Purpose, patience: Duration) -> Res
 ///
 /// # Errors
 /// When the URL is of no known form, the directory is not there or the bucket cannot be opened.
-pub(crate) async fn open_existing(flag: &str, url: &str, patience: Duration) -> Result<Arc<dyn BlobStore>> {
+pub async fn open_existing(flag: &str, url: &str, patience: Duration) -> Result<Arc<dyn BlobStore>> {
     let bucket = parse_url(flag, url)?;
     match bucket.directory() {
         Some(path) if !path.is_dir() => bail!("open {url}: there is no directory {}; look at {flag}", path.display()),
@@ -59,7 +59,7 @@ pub(crate) async fn open_existing(flag: &str, url: &str, patience: Duration) -> 
 ///
 /// # Errors
 /// When the URL is of no known form, or what it names cannot be made or opened.
-pub(crate) async fn open_to_make(flag: &str, url: &str, patience: Duration) -> Result<Arc<dyn BlobStore>> {
+pub async fn open_to_make(flag: &str, url: &str, patience: Duration) -> Result<Arc<dyn BlobStore>> {
     open_as_it_is(url, &*parse_url(flag, url)?, patience).await
 }
 
@@ -76,17 +76,17 @@ async fn open_as_it_is(url: &str, bucket: &dyn UrlBucket, patience: Duration) ->
 ///
 /// # Errors
 /// When it is of no known form.
-pub(crate) fn is_directory(flag: &str, url: &str) -> Result<bool> {
+pub fn is_directory(flag: &str, url: &str) -> Result<bool> {
     Ok(parse_url(flag, url)?.directory().is_some())
 }
 
 /// Removes, when it is dropped, the folders that opening a bucket made and that nothing was put into.
 #[derive(Debug)]
-pub(crate) struct EmptyFolders(Vec<PathBuf>);
+pub struct EmptyFolders(Vec<PathBuf>);
 
 impl EmptyFolders {
     /// Of the bucket that is about to be opened at this URL: its folder and those above it, as far as they are not there.
-    pub(crate) fn of(url: &str) -> Self {
+    pub fn of(url: &str) -> Self {
         let Ok(bucket) = parse_url("", url) else { return Self(Vec::new()) };
         let Some(path) = bucket.directory() else { return Self(Vec::new()) };
         let missing = path.ancestors().take_while(|path| !path.as_os_str().is_empty() && !path.exists());

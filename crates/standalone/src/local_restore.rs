@@ -23,25 +23,25 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// A restore that this machine runs.
-pub(crate) struct LocalRestore {
+pub struct LocalRestore {
     /// The restore, without UID, time and backup.
-    pub(crate) restore: Restore,
+    pub restore: Restore,
     /// Settings of the engine.
-    pub(crate) settings: Settings,
+    pub settings: Settings,
     /// The URL of the bucket that it reads.
-    pub(crate) bucket: String,
+    pub bucket: String,
     /// The backup.
-    pub(crate) origin: BackupOrigin,
+    pub origin: BackupOrigin,
     /// True when an earlier run that was cut off is forgotten.
-    pub(crate) begin_anew: bool,
+    pub begin_anew: bool,
     /// A folder for the temporary copy of an archive that has no index.
-    pub(crate) scratch: PathBuf,
+    pub scratch: PathBuf,
     /// The form in which the final Restore is printed; a line of text when there is none.
-    pub(crate) output: Option<Output>,
+    pub output: Option<Output>,
 }
 
 /// The backup of a restore.
-pub(crate) enum BackupOrigin {
+pub enum BackupOrigin {
     /// The backup of this name.
     Named(String),
     /// The newest one of a schedule.
@@ -49,13 +49,13 @@ pub(crate) enum BackupOrigin {
 }
 
 /// The newest backup of a schedule.
-pub(crate) struct ScheduledBackup {
+pub struct ScheduledBackup {
     /// The name of the schedule.
-    pub(crate) schedule: String,
+    pub schedule: String,
     /// The cluster that has made it.
-    pub(crate) cluster: SourceCluster,
+    pub cluster: SourceCluster,
     /// True when one that is only partially there will do.
-    pub(crate) allow_partially_failed: bool,
+    pub allow_partially_failed: bool,
 }
 
 impl LocalRestore {
@@ -63,7 +63,7 @@ impl LocalRestore {
     ///
     /// # Errors
     /// Returns the error that kept it from beginning or ending.
-    pub(crate) async fn run(self, globals: &Globals) -> anyhow::Result<ExitCode> {
+    pub async fn run(self, globals: &Globals) -> anyhow::Result<ExitCode> {
         let store = bucket_url::open(&self.bucket, Purpose::Read, globals.patience()).await?;
         let cluster = globals.connect().await?;
         let backup = self.source(&store, &cluster).await?;
@@ -87,12 +87,7 @@ impl LocalRestore {
     ///
     /// # Errors
     /// Returns the error that keeps the restore from being previewed.
-    pub(crate) async fn preview(
-        self,
-        globals: &Globals,
-        show: ShownParts,
-        files: &PlanFiles,
-    ) -> anyhow::Result<ExitCode> {
+    pub async fn preview(self, globals: &Globals, show: ShownParts, files: &PlanFiles) -> anyhow::Result<ExitCode> {
         let store = bucket_url::open(&self.bucket, Purpose::Read, globals.patience()).await?;
         let cluster = globals.connect().await?;
         let backup = self.source(&store, &cluster).await?;

@@ -1,7 +1,7 @@
 //! Directories that local commands use as buckets. The identity of each bucket is remembered on this machine, so that
 //! the mount point of a file system that is not mounted is not taken for an empty bucket.
 
-use crate::standalone::local_operation::state::folder_of;
+use crate::local_operation::state::folder_of;
 use anyhow::{Context, Result, bail};
 use lifeboat_archive::tarball::entry_hash;
 use lifeboat_bucket::{BlobStore, BucketNotes, Directory, Marked, read_marker};

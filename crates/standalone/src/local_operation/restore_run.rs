@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// When the same command begins anew instead of going on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ResumeRule {
+pub enum ResumeRule {
     /// As soon as the restore has ended, however it has.
     Ended,
     /// When all of it is done.
@@ -23,22 +23,24 @@ pub(crate) enum ResumeRule {
 }
 
 /// The way in which a restore is run on this machine.
-pub(crate) struct RestoreRun {
+pub struct RestoreRun {
     /// The state of the operation; its name, UID and time are those of the restore.
-    pub(crate) state: OperationStateFile,
-    pub(crate) until: ResumeRule,
+    pub state: OperationStateFile,
+    /// The end after which the same command begins anew.
+    pub until: ResumeRule,
     /// Format in which the restore is printed.
-    pub(crate) output: Option<Output>,
+    pub output: Option<Output>,
 }
 
 /// The outcome of running a restore.
-pub(crate) enum RunOutcome {
+pub enum RunOutcome {
     /// It has ended, well or only in part.
     Done(ExitCode),
     /// It is held to a plan and would do something else now, so that nothing was written to the cluster.
     Refused {
         /// True when this run has begun it. Its state is forgotten then, and its files in the bucket are left.
         was_new: bool,
+        /// The difference from the plan.
         why: RestoreError,
     },
 }
@@ -47,7 +49,7 @@ pub(crate) enum RunOutcome {
 ///
 /// # Errors
 /// Returns the error that kept it from beginning or ending.
-pub(crate) async fn run_restore(request: &Request, mut env: Env, run: RestoreRun) -> anyhow::Result<RunOutcome> {
+pub async fn run_restore(request: &Request, mut env: Env, run: RestoreRun) -> anyhow::Result<RunOutcome> {
     let RestoreRun { state, until, output } = run;
     env.operation.records = Arc::new(state.records());
     let operation = lifeboat_restore::run(request, &env);

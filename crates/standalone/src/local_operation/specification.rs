@@ -12,11 +12,11 @@ const SHOWN: usize = 60;
 /// Everything that determines an operation, by the name of each part. Parts without a value are missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub(crate) struct Specification(BTreeMap<String, Value>);
+pub struct Specification(BTreeMap<String, Value>);
 
 impl Specification {
     /// The specification of an object of `velero.io`, part by part.
-    pub(crate) fn of(spec: &impl Serialize) -> Self {
+    pub fn of(spec: &impl Serialize) -> Self {
         let mut out = Self::default();
         if let Ok(Value::Object(parts)) = serde_json::to_value(spec) {
             for (name, value) in parts {
@@ -29,7 +29,7 @@ impl Specification {
     }
 
     /// The same with one more part.
-    pub(crate) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+    pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
         let value = value.into();
         if !is_nothing(&value) {
             self.0.insert(name.to_owned(), value);
@@ -38,13 +38,13 @@ impl Specification {
     }
 
     /// The same with the rules of a file, of which a digest is kept.
-    pub(crate) fn with_rules(self, name: &str, rules: Option<&RulesText>) -> Self {
+    pub fn with_rules(self, name: &str, rules: Option<&RulesText>) -> Self {
         let digest = rules.map(|rules| hex::encode(entry_hash(rules.text.as_bytes())));
         self.with(name, digest)
     }
 
     /// The parts in which another one differs, for people; empty when it is the same.
-    pub(crate) fn differences(&self, wanted: &Self) -> Vec<String> {
+    pub fn differences(&self, wanted: &Self) -> Vec<String> {
         let names: BTreeSet<&String> = self.0.keys().chain(wanted.0.keys()).collect();
         let differing = names.into_iter().filter(|name| self.0.get(*name) != wanted.0.get(*name));
         let said = |name: &String| format!("{name} was {}, now {}", shown(self.0.get(name)), shown(wanted.0.get(name)));

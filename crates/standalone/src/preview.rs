@@ -22,17 +22,17 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 /// A restore that is not made, and the parts of it that are shown.
-pub(crate) struct RestorePreview<'a> {
+pub struct RestorePreview<'a> {
     /// The restore. It names its backup.
-    pub(crate) restore: Restore,
+    pub restore: Restore,
     /// The backup that it would restore.
-    pub(crate) backup: Backup,
+    pub backup: Backup,
     /// True when the API server is asked, by dry runs, about each object that would be written.
-    pub(crate) asks_server: bool,
+    pub asks_server: bool,
     /// The parts that are shown.
-    pub(crate) show: ShownParts,
+    pub show: ShownParts,
     /// Files for its plan.
-    pub(crate) files: &'a PlanFiles,
+    pub files: &'a PlanFiles,
 }
 
 impl RestorePreview<'_> {
@@ -40,7 +40,7 @@ impl RestorePreview<'_> {
     ///
     /// # Errors
     /// As [`print_restore`], and when the storage location cannot be read from here.
-    pub(crate) async fn print(self, client: &Client, globals: &Globals) -> Result<ExitCode> {
+    pub async fn print(self, client: &Client, globals: &Globals) -> Result<ExitCode> {
         let Self { restore, backup, asks_server, show, files } = self;
         let store = store(&backup.spec.storage_location, client, globals).await?;
         let subject = format!("restore={}/{}", restore.metadata.namespace, restore.metadata.name);
@@ -59,7 +59,7 @@ impl RestorePreview<'_> {
 ///
 /// # Errors
 /// When there is no such storage location, the backup cannot be previewed, or standard output is closed.
-pub(crate) async fn preview_backup(
+pub async fn preview_backup(
     backup: Backup,
     client: &Client,
     globals: &Globals,
@@ -91,7 +91,7 @@ pub(crate) async fn preview_backup(
 ///
 /// # Errors
 /// When there is none.
-pub(crate) async fn find_backup(restore: &Restore, client: &Client) -> Result<Backup> {
+pub async fn find_backup(restore: &Restore, client: &Client) -> Result<Backup> {
     let (name, schedule) = (&restore.spec.backup_name, &restore.spec.schedule_name);
     if schedule.is_empty() {
         return client.get(name).await?.ok_or_else(|| missing::<Backup>(name));

@@ -1,6 +1,6 @@
 //! The archive of a backup that is open for reading, from a bucket or through the server.
 
-use crate::standalone::bucket_url::{self, Purpose};
+use crate::bucket_url::{self, Purpose};
 use anyhow::{Context, Result, bail};
 use lifeboat_api::{Backup, DownloadTargetKind};
 use lifeboat_archive::ReadLimits;
@@ -16,11 +16,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// A backup that is open for reading.
-pub(crate) struct OpenBackup {
-    pub(crate) store: BackupStore,
-    pub(crate) record: Backup,
+pub struct OpenBackup {
+    /// Its objects.
+    pub store: BackupStore,
+    /// The Backup.
+    pub record: Backup,
     /// The backup for people: its name and when it was made.
-    pub(crate) what: String,
+    pub what: String,
 }
 
 /// Runs `doing`, unless Ctrl-C or SIGTERM ends it before: then copies are removed, as at every end. `otherwise` is the
@@ -28,7 +30,7 @@ pub(crate) struct OpenBackup {
 ///
 /// # Errors
 /// Returns the errors of `doing`, and `otherwise`.
-pub(crate) async fn until_interrupted<T>(doing: impl Future<Output = Result<T>>, otherwise: &'static str) -> Result<T> {
+pub async fn until_interrupted<T>(doing: impl Future<Output = Result<T>>, otherwise: &'static str) -> Result<T> {
     let interrupted = terminated()?;
     tokio::select! {
         done = doing => done,
@@ -40,7 +42,7 @@ pub(crate) async fn until_interrupted<T>(doing: impl Future<Output = Result<T>>,
 ///
 /// # Errors
 /// When there is no such backup, or it cannot be had or read.
-pub(crate) async fn backup(
+pub async fn backup(
     name: &str,
     (bucket, server): (Option<&str>, &FromServerArgs),
     globals: &Globals,
@@ -79,7 +81,7 @@ pub(crate) async fn through_server(
 ///
 /// # Errors
 /// When they cannot be had or written.
-pub(crate) async fn copied(download: &ArchiveDownload, folder: &Path) -> Result<Store> {
+pub async fn copied(download: &ArchiveDownload, folder: &Path) -> Result<Store> {
     let name = &download.record.metadata.name;
     let bucket = folder.join("bucket");
     let place = |file: BackupFile| bucket.join(file.key(name));
@@ -104,7 +106,7 @@ const UNKNOWN_VOLUMES: &str = "the backup has no volume information, and the ser
 ///
 /// # Errors
 /// When they cannot be had or written.
-pub(crate) async fn copy_volume_files(download: &ArchiveDownload, folder: &Path) -> Result<()> {
+pub async fn copy_volume_files(download: &ArchiveDownload, folder: &Path) -> Result<()> {
     for (kind, file) in [
         (DownloadTargetKind::BackupVolumeInfos, BackupFile::VolumeInfo),
         (DownloadTargetKind::BackupVolumeSnapshots, BackupFile::VolumeSnapshots),
@@ -127,7 +129,7 @@ pub(crate) async fn copy_volume_files(download: &ArchiveDownload, folder: &Path)
 ///
 /// # Errors
 /// When there is no such backup, or it cannot be read.
-pub(crate) async fn open(store: &Store, name: &str, folder: &Path) -> Result<OpenBackup> {
+pub async fn open(store: &Store, name: &str, folder: &Path) -> Result<OpenBackup> {
     let record = store.backup(name).await?;
     Box::pin(open_record(record, store.open_archive(name, &options(folder)))).await
 }
@@ -137,7 +139,7 @@ pub(crate) async fn open(store: &Store, name: &str, folder: &Path) -> Result<Ope
 ///
 /// # Errors
 /// When it cannot be read.
-pub(crate) async fn rows_of(store: &Store, record: &Backup, globals: &Globals, folder: &Path) -> Result<ArchiveRows> {
+pub async fn rows_of(store: &Store, record: &Backup, globals: &Globals, folder: &Path) -> Result<ArchiveRows> {
     let kept = globals.program.archives.as_ref();
     let rows = Box::pin(store.archive_rows(&record.metadata.name, &options(folder), kept)).await;
     rows.with_context(|| format!("read what is in {}", described(record)))
@@ -147,7 +149,7 @@ pub(crate) async fn rows_of(store: &Store, record: &Backup, globals: &Globals, f
 ///
 /// # Errors
 /// When it cannot be read.
-pub(crate) async fn open_rows(store: &Store, record: Backup, rows: ArchiveRows, folder: &Path) -> Result<OpenBackup> {
+pub async fn open_rows(store: &Store, record: Backup, rows: ArchiveRows, folder: &Path) -> Result<OpenBackup> {
     Box::pin(open_record(record, rows.open(store, &options(folder)))).await
 }
 
@@ -164,7 +166,7 @@ fn described(record: &Backup) -> String {
 }
 
 /// Options for opening archives whose copies lie in this folder.
-pub(crate) fn options(folder: &Path) -> OpenOptions {
+pub fn options(folder: &Path) -> OpenOptions {
     OpenOptions { limits: ReadLimits::default(), scratch: folder.to_path_buf(), ignore_index: false }
 }
 

@@ -1,7 +1,7 @@
 //! `contents NAME extract FOLDER`: writes each object of a backup to a file of its own.
 
 use super::objects::{ObjectPages, types_of};
-use crate::standalone::backup_source::OpenBackup;
+use crate::backup_source::OpenBackup;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use lifeboat_object::{GroupResource, printable};

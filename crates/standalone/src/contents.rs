@@ -4,7 +4,7 @@ mod extract;
 mod get;
 mod objects;
 
-use crate::standalone::backup_source::{self, OpenBackup, until_interrupted};
+use crate::backup_source::{self, OpenBackup, until_interrupted};
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use lifeboat_browse::BackupStore;
@@ -22,7 +22,7 @@ const INTERRUPTED: &str = "interrupted before all was read: what is printed or w
 
 /// `lifeboat backup contents NAME [get …|extract …]`.
 #[derive(Debug, Args)]
-pub(crate) struct ContentsArgs {
+pub struct ContentsArgs {
     /// The backup
     name: String,
     #[command(flatten)]
@@ -35,7 +35,7 @@ pub(crate) struct ContentsArgs {
 
 /// `lifeboat local contents NAME --bucket URL [get …|extract …]`.
 #[derive(Debug, Args)]
-pub(crate) struct LocalContentsArgs {
+pub struct LocalContentsArgs {
     /// The backup
     name: String,
     /// Where the backup lies: a directory, file:///directory, or s3://bucket/prefix?region=…&endpoint=…
@@ -66,11 +66,15 @@ impl ContentsCommand {
 
 impl ContentsArgs {
     /// The flag that names the namespace of the objects, if it has one.
-    pub(crate) fn object_namespace(&mut self) -> Option<ObjectNamespace<'_>> {
+    pub fn object_namespace(&mut self) -> Option<ObjectNamespace<'_>> {
         self.command.as_mut().map(ContentsCommand::object_namespace)
     }
 
-    pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
+    /// Prints or writes what is in the backup.
+    ///
+    /// # Errors
+    /// When there is no such backup, or it cannot be had, read or written.
+    pub async fn run(self, globals: &Globals) -> Result<ExitCode> {
         let folder = self.scratch.folder()?;
         let shown = async {
             let opened = backup_source::through_server(&self.name, &self.server, globals, folder.path()).await?;
@@ -82,11 +86,15 @@ impl ContentsArgs {
 
 impl LocalContentsArgs {
     /// The flag that names the namespace of the objects, if it has one.
-    pub(crate) fn object_namespace(&mut self) -> Option<ObjectNamespace<'_>> {
+    pub fn object_namespace(&mut self) -> Option<ObjectNamespace<'_>> {
         self.command.as_mut().map(ContentsCommand::object_namespace)
     }
 
-    pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
+    /// Prints or writes what is in the backup.
+    ///
+    /// # Errors
+    /// When there is no such backup, or it cannot be had, read or written.
+    pub async fn run(self, globals: &Globals) -> Result<ExitCode> {
         let folder = self.scratch.folder()?;
         let shown = async {
             let opened = backup_source::in_bucket(&self.bucket, &self.name, globals, folder.path()).await?;

@@ -1,7 +1,7 @@
 //! `contents NAME get TYPE[/NAME]`: prints objects of a backup.
 
 use super::objects::{ObjectPages, types_of};
-use crate::standalone::backup_source::OpenBackup;
+use crate::backup_source::OpenBackup;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use lifeboat_object::printable;

@@ -12,43 +12,46 @@ use std::path::{Path, PathBuf};
 /// The state of one operation: a file below `$XDG_STATE_HOME/lifeboat`, removed when the operation has ended. Held by
 /// one process at a time.
 #[derive(Debug)]
-pub(crate) struct OperationStateFile {
+pub struct OperationStateFile {
     path: PathBuf,
-    pub(crate) content: OperationState,
+    /// The state.
+    pub content: OperationState,
     /// True when there is no earlier operation that was begun and has not ended.
-    pub(crate) is_new: bool,
+    pub is_new: bool,
     _lock: File,
 }
 
 /// Contents of the state file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct OperationState {
+pub struct OperationState {
     /// UID of the Backup or Restore.
-    pub(crate) uid: String,
+    pub uid: String,
     /// When it was first begun.
-    pub(crate) started: jiff::Timestamp,
+    pub started: jiff::Timestamp,
     /// The backup that a restore takes its objects from, where the command alone does not determine it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) backup: Option<OfBackup>,
+    pub backup: Option<OfBackup>,
     /// The specification of the operation, so that another command is not taken for the same.
     #[serde(default)]
-    pub(crate) specification: Specification,
+    pub specification: Specification,
     /// True when it has come to an end, with something that was not done. A run that goes on with it begins without
     /// this.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub(crate) has_ended: bool,
+    pub has_ended: bool,
 }
 
 /// A backup.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct OfBackup {
-    pub(crate) name: String,
-    pub(crate) uid: String,
+pub struct OfBackup {
+    /// Its name.
+    pub name: String,
+    /// Its UID.
+    pub uid: String,
 }
 
 impl OperationState {
     /// Of an operation that begins now.
-    pub(crate) fn new(now: jiff::Timestamp) -> Self {
+    pub fn new(now: jiff::Timestamp) -> Self {
         Self {
             uid: uuid::Uuid::new_v4().to_string(),
             started: now,
@@ -59,14 +62,14 @@ impl OperationState {
     }
 
     /// Of an operation that begins now and does this.
-    pub(crate) fn of(now: jiff::Timestamp, specification: Specification) -> Self {
+    pub fn of(now: jiff::Timestamp, specification: Specification) -> Self {
         Self { specification, ..Self::new(now) }
     }
 }
 
 /// An operation that is taken up again.
 #[derive(Debug)]
-pub(crate) enum ResumedOperation {
+pub enum ResumedOperation {
     /// It goes on, or begins.
     Same(OperationStateFile),
     /// It was to do something else, and has done a part of that: where the two differ.
@@ -78,7 +81,7 @@ impl OperationStateFile {
     ///
     /// # Errors
     /// When the folder or file cannot be used, or the same operation is under way in another process.
-    pub(crate) fn open(key: &OperationKey, new: OperationState) -> Result<Self> {
+    pub fn open(key: &OperationKey, new: OperationState) -> Result<Self> {
         Self::open_in(&folder_of(key.kind), key, new)
     }
 
@@ -86,7 +89,7 @@ impl OperationStateFile {
     ///
     /// # Errors
     /// When it cannot be read.
-    pub(crate) fn kept(key: &OperationKey) -> Result<Option<OperationState>> {
+    pub fn kept(key: &OperationKey) -> Result<Option<OperationState>> {
         content(&key.path_in(&folder_of(key.kind)))
     }
 
@@ -113,7 +116,7 @@ impl OperationStateFile {
     ///
     /// # Errors
     /// When the state cannot be written.
-    pub(crate) fn resume(self, new: OperationState) -> Result<ResumedOperation> {
+    pub fn resume(self, new: OperationState) -> Result<ResumedOperation> {
         let differences = self.content.specification.differences(&new.specification);
         match differences.is_empty() {
             true => Ok(ResumedOperation::Same(self)),
@@ -126,7 +129,7 @@ impl OperationStateFile {
     ///
     /// # Errors
     /// When the notes cannot be removed or the file cannot be written.
-    pub(crate) fn renewed(mut self, new: OperationState) -> Result<Self> {
+    pub fn renewed(mut self, new: OperationState) -> Result<Self> {
         self.records().remove()?;
         (self.content, self.is_new) = (new, true);
         self.write(false)?;
@@ -137,7 +140,7 @@ impl OperationStateFile {
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub(crate) fn with(mut self, content: OperationState) -> Result<Self> {
+    pub fn with(mut self, content: OperationState) -> Result<Self> {
         self.content = content;
         self.write(false)?;
         Ok(self)
@@ -153,24 +156,24 @@ impl OperationStateFile {
     ///
     /// # Errors
     /// When the file cannot be written: the operation is then one that was cut off.
-    pub(crate) fn end_with_something_left(mut self) -> Result<()> {
+    pub fn end_with_something_left(mut self) -> Result<()> {
         self.write(true)
     }
 
     /// The notes of the operation.
-    pub(crate) fn records(&self) -> RecordFolder {
+    pub fn records(&self) -> RecordFolder {
         RecordFolder::at(self.path.with_extension("records"))
     }
 
     /// Forgets the operation, which has not begun, unless it had begun before.
-    pub(crate) fn forget_if_new(self) {
+    pub fn forget_if_new(self) {
         if self.is_new {
             self.forget();
         }
     }
 
     /// Forgets the operation: it has ended.
-    pub(crate) fn forget(self) {
+    pub fn forget(self) {
         // Files that stay are harmless: what was done under their UID is complete.
         let _ = self.records().remove();
         for path in [&self.path, &self.path.with_extension("lock")] {
@@ -187,7 +190,7 @@ fn content(path: &Path) -> Result<Option<OperationState>> {
 }
 
 /// Where the state of operations of a kind lies.
-pub(crate) fn folder_of(kind: &str) -> PathBuf {
+pub fn folder_of(kind: &str) -> PathBuf {
     let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
     let base = std::env::var_os("XDG_STATE_HOME")
         .filter(|v| !v.is_empty())
@@ -198,13 +201,13 @@ pub(crate) fn folder_of(kind: &str) -> PathBuf {
 /// The state of an operation that an older version has left, whose key did not include the cluster, until it is
 /// removed.
 #[derive(Debug)]
-pub(crate) struct OldState {
+pub struct OldState {
     path: PathBuf,
 }
 
 impl OldState {
     /// The old state of the operation of this bucket and name, for whichever cluster it was.
-    pub(crate) fn find(key: &OperationKey) -> Option<Self> {
+    pub fn find(key: &OperationKey) -> Option<Self> {
         Self::find_in(&folder_of(key.kind), key)
     }
 
@@ -215,12 +218,12 @@ impl OldState {
     }
 
     /// Returns its contents; `None` when it cannot be read.
-    pub(crate) fn content(&self) -> Option<OperationState> {
+    pub fn content(&self) -> Option<OperationState> {
         content(&self.path).ok().flatten()
     }
 
     /// Removes it with its notes, and returns its path.
-    pub(crate) fn remove(self) -> PathBuf {
+    pub fn remove(self) -> PathBuf {
         // What stays is found again, and nothing else goes by it.
         let _ = RecordFolder::at(self.path.with_extension("records")).remove();
         for path in [&self.path, &self.path.with_extension("lock")] {

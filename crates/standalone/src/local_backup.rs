@@ -25,17 +25,17 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 /// A backup that this machine makes.
-pub(crate) struct LocalBackup {
+pub struct LocalBackup {
     /// The backup, without UID and time.
-    pub(crate) backup: Backup,
+    pub backup: Backup,
     /// Settings of the engine.
-    pub(crate) settings: Settings,
+    pub settings: Settings,
     /// The URL of the bucket that it is written to.
-    pub(crate) bucket: String,
+    pub bucket: String,
     /// A folder for objects that must wait on disk until they are uploaded.
-    pub(crate) scratch: PathBuf,
+    pub scratch: PathBuf,
     /// The form in which the final Backup is printed; a line of text when there is none.
-    pub(crate) output: Option<Output>,
+    pub output: Option<Output>,
 }
 
 impl LocalBackup {
@@ -43,7 +43,7 @@ impl LocalBackup {
     ///
     /// # Errors
     /// Returns the error that kept it from beginning or ending.
-    pub(crate) async fn run(self, globals: &Globals) -> anyhow::Result<ExitCode> {
+    pub async fn run(self, globals: &Globals) -> anyhow::Result<ExitCode> {
         let _empty = EmptyFolders::of(&self.bucket);
         let store = bucket_url::open(&self.bucket, Purpose::Write, globals.patience()).await?;
         let cluster = globals.connect().await?;
@@ -67,7 +67,7 @@ impl LocalBackup {
     ///
     /// # Errors
     /// Returns the error that keeps the backup from being previewed.
-    pub(crate) async fn preview(self, globals: &Globals) -> anyhow::Result<ExitCode> {
+    pub async fn preview(self, globals: &Globals) -> anyhow::Result<ExitCode> {
         let store = bucket_url::open(&self.bucket, Purpose::Preview, globals.patience()).await?;
         let cluster = globals.connect().await?;
         let env = self.env(cluster, store);
