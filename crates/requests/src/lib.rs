@@ -10,3 +10,4 @@ pub mod fetch;
 pub mod plan;
 pub mod status;
 pub mod trust;
+pub mod version;

@@ -1,5 +1,6 @@
 //! `lifeboat debug`: bundles the information for support in one file (cli-and-install.md 2.8).
 
+pub(crate) mod bug_report;
 mod bundle;
 mod clean;
 mod gather;

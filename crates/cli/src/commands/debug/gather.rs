@@ -4,7 +4,6 @@
 use super::bundle::{Bundle, Part};
 use super::clean::{clean, clean_line};
 use super::lines::CleanLines;
-use crate::commands::version;
 use anyhow::{Context, Result, bail};
 use lifeboat_api::{Backup, DownloadTargetKind, GROUP, Restore};
 use lifeboat_client::Client;
@@ -13,6 +12,7 @@ use lifeboat_object::ApiResource;
 use lifeboat_requests::artifact::{Downloads, artifact};
 use lifeboat_requests::describe::{backup_page, restore_page};
 use lifeboat_requests::trust::TrustArgs;
+use lifeboat_requests::version::{PATIENCE as VERSION_PATIENCE, versions_with_server};
 use lifeboat_terminal::flags::globals::Globals;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
@@ -57,7 +57,7 @@ impl<'a> Gathering<'a> {
         let namespace = &self.client.namespace;
         say(&format!("Collecting velero resources in namespace: {namespace}"))?;
         let pods = self.resources().await?;
-        let version = version::text(self.globals, version::PATIENCE).await;
+        let version = versions_with_server(self.globals, VERSION_PATIENCE).await;
         self.put_text("version.txt", Ok(version))?;
         say(&format!("Collecting velero deployment logs in namespace: {namespace}"))?;
         self.pod_logs(pods).await?;

@@ -1,7 +1,7 @@
 //! Inventory of an installation of Velero.
 
 use super::differences::UsedFeatures;
-use super::workload::{VeleroServer, Workload};
+use super::workload::{FlagReader, VeleroServer, Workload};
 use anyhow::{Context, Result};
 use lifeboat_api::well_known::{
     ANNOTATION_BACKUP_HOOK_COMMAND, ANNOTATION_BACKUP_POST_HOOK_COMMAND, ANNOTATION_BACKUP_PRE_HOOK_COMMAND,
@@ -64,12 +64,12 @@ pub(super) struct Pods {
 
 impl VeleroInstallation {
     /// Reads all of it, and changes nothing. Types that the cluster does not serve are as if there were none.
-    pub(super) async fn read(client: &Client) -> Result<Self> {
+    pub(super) async fn read(client: &Client, read_flags: FlagReader) -> Result<Self> {
         let mut found = Self { namespace: client.namespace.clone(), ..Self::default() };
         let deployment = server_deployment(&client.cluster, &client.namespace).await;
         let deployment =
             deployment.with_context(|| format!("look at the deployments of namespace {}", client.namespace))?;
-        found.server = deployment.as_ref().map(VeleroServer::of);
+        found.server = deployment.as_ref().map(|deployment| VeleroServer::of(deployment, read_flags));
         found.node_agents = node_agents(client).await?;
         found.locations = list(client).await?;
         found.snapshot_locations = list(client).await?;

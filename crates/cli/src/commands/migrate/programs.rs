@@ -96,12 +96,13 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn server(image: &str, args: &[&str]) -> VeleroServer {
+    fn server(image: &str, flags: Flags) -> VeleroServer {
         let mount = json!({"name": "plugins", "mountPath": "/target"});
-        VeleroServer::of(&json!({"metadata": {"name": "velero", "labels": {"component": "velero"}},
+        let deployment = json!({"metadata": {"name": "velero", "labels": {"component": "velero"}},
             "spec": {"template": {"spec": {
                 "initContainers": [{"image": "velero/velero-plugin-for-gcp:v1.14.2", "volumeMounts": [mount]}],
-                "containers": [{"name": "velero", "image": image, "args": args}]}}}}))
+                "containers": [{"name": "velero", "image": image, "args": ["server"]}]}}}});
+        VeleroServer { workload: Workload::of(&deployment), flags }
     }
 
     fn told(server: VeleroServer) -> Vec<(SwitchEffect, String)> {
@@ -117,23 +118,15 @@ mod tests {
     }
 
     #[test]
-    fn each_argument_of_the_server_is_looked_at() {
-        let args = [
-            "server",
-            "--features=EnableCSI",
-            "--uploader-type=kopia",
-            "--not-there=1",
-            "--fs-backup-timeout=1h",
-            "--nor-this",
-            "--default-volumes-to-fs-backup",
-            "--global-backup-volume-policies-configmap=all",
-        ];
-        let server = server("velero/velero:v1.18.2", &args);
-        let flags = &server.flags;
-        assert_eq!(
-            (flags.features.csi, flags.policies.as_deref(), flags.modifiers.as_deref()),
-            (true, Some("all"), None)
-        );
+    fn each_flag_of_the_server_that_matters_is_told() {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let flags = Flags {
+            without_effect: names(&["fs-backup-timeout"]),
+            for_movers: names(&["default-volumes-to-fs-backup"]),
+            unknown: names(&["not-there", "nor-this"]),
+            ..Flags::default()
+        };
+        let server = server("velero/velero:v1.18.2", flags);
         assert_eq!(
             told(server),
             [
@@ -154,22 +147,11 @@ mod tests {
         );
     }
 
-    /// By the parser of flags, or by the server when it starts.
     #[test]
-    fn a_wrong_value_of_an_argument_is_told() {
-        for (arg, why) in [
-            ("--default-backup-ttl=soon", "'soon'"),
-            ("--uploader-type=restic", "invalid uploader type 'restic', valid types: 'kopia', 'velero-block'"),
-            ("--disable-controllers=schedules", "schedules"),
-            ("--restore-resource-priorities=a,-,b,-", "--restore-resource-priorities: "),
-            ("--plugin-call-timeout=0s", "--plugin-call-timeout 0s: give the calls of plugins some time, such as 10m"),
-        ] {
-            let all = told(server("velero/velero:v1.18.2", &["server", arg]));
-            let (verdict, text) = &all[1];
-            assert_eq!(*verdict, SwitchEffect::Mend, "{arg}");
-            let is_told = text.starts_with("flags of the server: the server would not start: ") && text.contains(why);
-            assert!(is_told, "{arg}: {text}");
-        }
+    fn flags_with_which_the_server_would_not_start_are_told() {
+        let flags = Flags { wrong: Some("--features: there is no such feature".to_owned()), ..Flags::default() };
+        let expected = "flags of the server: the server would not start: --features: there is no such feature";
+        assert_eq!(told(server("velero/velero:v1.18.2", flags))[1], (SwitchEffect::Mend, expected.to_owned()));
     }
 
     #[test]
@@ -183,7 +165,7 @@ mod tests {
             ("main", SwitchEffect::Differs, ", which does not say of which release it is"),
         ] {
             let image = format!("velero/velero:{tag}");
-            let told = told(server(&image, &["server"]));
+            let told = told(server(&image, Flags::default()));
             assert_eq!(told[0], (verdict, format!("deployment velero: is of {image}{what}")));
         }
     }

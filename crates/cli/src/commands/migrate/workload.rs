@@ -1,12 +1,7 @@
 //! The programs of an installation, as their Deployments and DaemonSets name them.
 
-use crate::commands::server::ServerArgs;
-use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{CommandFactory, FromArgMatches, Parser};
 use lifeboat_api::Features;
 use lifeboat_install::PLUGINS_TARGET;
-use lifeboat_terminal::flags::globals::Globals;
-use lifeboat_terminal::flags::pflag;
 use serde_json::Value;
 
 /// The Deployment of a server, and what its arguments come to.
@@ -17,9 +12,10 @@ pub(super) struct VeleroServer {
 }
 
 impl VeleroServer {
-    pub(super) fn of(deployment: &Value) -> Self {
+    /// Reads one. `read_flags` says what the arguments come to.
+    pub(super) fn of(deployment: &Value, read_flags: FlagReader) -> Self {
         let workload = Workload::of(deployment);
-        Self { flags: Flags::of(&workload.args), workload }
+        Self { flags: read_flags(&workload.args), workload }
     }
 }
 
@@ -99,6 +95,9 @@ fn name_and_tag(image: &str) -> (&str, Option<&str>) {
     }
 }
 
+/// Reads the arguments of a server, with the word `server` first, as the server of this version does.
+pub(super) type FlagReader = fn(&[String]) -> Flags;
+
 /// The meaning of a server's arguments for this version.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Flags {
@@ -115,75 +114,6 @@ pub(super) struct Flags {
     pub(super) unknown: Vec<String>,
     /// The reason why the server would not start with the others.
     pub(super) wrong: Option<String>,
-}
-
-/// The arguments of a server, after the word `server`.
-#[derive(Debug, Parser)]
-#[command(name = "server", no_binary_name = true)]
-struct Arguments {
-    #[command(flatten)]
-    globals: Globals,
-    #[command(flatten)]
-    server: ServerArgs,
-}
-
-impl Arguments {
-    fn of(args: &[String]) -> Result<Self, clap::Error> {
-        Self::from_arg_matches(&pflag::with_rules(Self::command()).try_get_matches_from(args)?)
-    }
-}
-
-impl Flags {
-    fn of(args: &[String]) -> Self {
-        let mut flags = Self::default();
-        let Some((_, args)) = args.split_first().filter(|(word, _)| *word == "server") else {
-            flags.wrong = Some("its first argument is not `server`".to_owned());
-            return flags;
-        };
-        let mut args: Vec<String> = args.to_vec();
-        loop {
-            match Arguments::of(&args) {
-                Ok(Arguments { globals, server }) => {
-                    let rules = server.rule_config_maps();
-                    return Self {
-                        features: globals.features(),
-                        policies: rules.policies.map(str::to_owned),
-                        modifiers: rules.modifiers.map(str::to_owned),
-                        wrong: server.check(&globals).err().map(|why| format!("{why:#}")),
-                        without_effect: server.without_effect(&globals).into_iter().map(str::to_owned).collect(),
-                        for_movers: server.for_movers().into_iter().map(str::to_owned).collect(),
-                        ..flags
-                    };
-                }
-                Err(e) => match unknown(&e).and_then(|name| Some((position(&args, &name)?, name))) {
-                    // The others are looked at without it.
-                    Some((at, name)) => {
-                        args.remove(at);
-                        flags.unknown.push(name.trim_start_matches('-').to_owned());
-                    }
-                    None => {
-                        let text = e.to_string();
-                        let line = text.lines().find(|line| !line.is_empty()).unwrap_or_default();
-                        flags.wrong = Some(line.trim_start_matches("error: ").to_owned());
-                        return flags;
-                    }
-                },
-            }
-        }
-    }
-}
-
-/// The flag that the command line does not have.
-fn unknown(error: &clap::Error) -> Option<String> {
-    let is_unknown = error.kind() == ErrorKind::UnknownArgument;
-    match error.get(ContextKind::InvalidArg) {
-        Some(ContextValue::String(name)) if is_unknown => Some(name.clone()),
-        _ => None,
-    }
-}
-
-fn position(args: &[String], name: &str) -> Option<usize> {
-    args.iter().position(|arg| arg.split('=').next() == Some(name.split('=').next().unwrap_or(name)))
 }
 
 #[cfg(test)]
