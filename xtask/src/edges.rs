@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 /// The crates that each crate may use. Changing this needs a page in `docs/adr/`.
-const EDGES: [(&str, &[&str]); 35] = [
+const EDGES: [(&str, &[&str]); 38] = [
     ("api", &[]),
     ("object", &[]),
     ("select", &["api", "object"]),
@@ -90,6 +90,31 @@ const EDGES: [(&str, &[&str]); 35] = [
         ],
     ),
     (
+        "undelete",
+        &[
+            "api",
+            "object",
+            "operation",
+            "select",
+            "archive",
+            "action",
+            "store",
+            "cluster",
+            "restore",
+            "sandbox",
+            "browse",
+            "terminal",
+            "view",
+            "requests",
+            "standalone",
+        ],
+    ),
+    (
+        "migrate",
+        &["api", "object", "lifecycle", "cluster", "client", "install", "provider", "backup", "restore", "terminal"],
+    ),
+    ("support", &["api", "object", "cluster", "client", "terminal", "requests"]),
+    (
         "cli",
         &[
             "action",
@@ -104,6 +129,7 @@ const EDGES: [(&str, &[&str]); 35] = [
             "install",
             "kopia",
             "lifecycle",
+            "migrate",
             "mover",
             "node",
             "object",
@@ -119,7 +145,9 @@ const EDGES: [(&str, &[&str]); 35] = [
             "select",
             "standalone",
             "store",
+            "support",
             "terminal",
+            "undelete",
             "view",
             "volume",
         ],
@@ -133,7 +161,7 @@ const USES_SERVER: [&str; 2] = ["crates/cli/src/commands/server.rs", "crates/cli
 const DEV_ROOMS: [(&str, &[&str]); 2] = [("testbed", &["object"]), (FLOOR, &[])];
 
 /// The crates that the tests of a crate may use beside those of the crate itself and the crates for development.
-const TEST_EDGES: [(&str, &[&str]); 11] = [
+const TEST_EDGES: [(&str, &[&str]); 13] = [
     ("cli", &["plugin-sdk"]),
     ("operation", &["archive"]),
     ("client", &["sandbox"]),
@@ -145,6 +173,8 @@ const TEST_EDGES: [(&str, &[&str]); 11] = [
     ("browse", &["bucket"]),
     ("plugin", &["archive"]),
     ("view", &["patch", "select"]),
+    ("undelete", &["bucket"]),
+    ("support", &["archive"]),
 ];
 
 /// The baseline of benchmarks: a crate outside the house, so without our prefix, which may use none of ours.

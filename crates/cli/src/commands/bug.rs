@@ -1,9 +1,9 @@
 //! `lifeboat bug`: template of a bug report with the versions filled in (cli-and-install.md 1.8).
 
-use crate::commands::debug::bug_report::{report, url};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use lifeboat_requests::version::PATIENCE;
+use lifeboat_support::bug_report::{report, url};
 use lifeboat_terminal::flags::globals::Globals;
 use std::io::Write;
 use std::process::{ExitCode, Stdio};

@@ -1,17 +1,11 @@
 //! `lifeboat debug`: bundles the information for support in one file (cli-and-install.md 2.8).
 
-pub(crate) mod bug_report;
-mod bundle;
-mod clean;
-mod gather;
-mod lines;
-
 use anyhow::{Context, Result, bail};
-use bundle::Bundle;
 use clap::Args;
-use gather::Gathering;
 use lifeboat_api::{Backup, Restore};
 use lifeboat_client::{Client, Object};
+use lifeboat_support::bundle::Bundle;
+use lifeboat_support::gather::Gathering;
 use lifeboat_terminal::flags::Optional;
 use lifeboat_terminal::flags::globals::Globals;
 use lifeboat_terminal::output::errors::missing;

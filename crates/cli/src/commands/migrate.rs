@@ -1,19 +1,12 @@
 //! `lifeboat migrate check`: effects of replacing an installation of Velero by Lifeboat.
 
-mod differences;
-mod finding;
-mod installation;
-mod programs;
-mod report;
-mod resources;
 mod server_flags;
-mod workload;
 
-use crate::commands::migrate::installation::VeleroInstallation;
-use crate::commands::migrate::report::Report;
 use crate::commands::migrate::server_flags::read_flags;
 use anyhow::Result;
 use clap::{Args, Subcommand};
+use lifeboat_migrate::installation::VeleroInstallation;
+use lifeboat_migrate::report::Report;
 use lifeboat_terminal::flags::globals::Globals;
 use lifeboat_terminal::output::exit_code::ATTENTION;
 use lifeboat_terminal::output::{Output, print_resource};

@@ -1,6 +1,5 @@
 //! `lifeboat undelete`: restores a single object from a backup that has it, through the restore engine.
 
-use crate::commands::undelete::run::Undelete;
 use anyhow::Result;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -10,18 +9,8 @@ use lifeboat_terminal::flags::globals::Globals;
 use lifeboat_terminal::flags::object_name::ObjectArgs;
 use lifeboat_terminal::output::Output;
 use lifeboat_terminal::process::scratch::ScratchArgs;
+use lifeboat_undelete::Undelete;
 use std::process::ExitCode;
-
-mod find;
-mod job;
-mod next;
-mod report;
-mod requested_object;
-mod resume_state;
-mod run;
-mod selection;
-mod shown;
-mod silence;
 
 /// `lifeboat undelete TYPE/NAME [--object-namespace NAMESPACE] [--from BACKUP] [--bucket URL]`.
 #[derive(Debug, Args)]

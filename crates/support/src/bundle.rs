@@ -12,7 +12,7 @@ use tempfile::NamedTempFile;
 const FOLDER: &str = "velero-bundle";
 
 /// A bundle that is being written.
-pub(super) struct Bundle {
+pub struct Bundle {
     tar: tar::Builder<GzEncoder<NamedTempFile>>,
     path: PathBuf,
     /// Seconds since 1970: the time of all files in it.
@@ -20,9 +20,9 @@ pub(super) struct Bundle {
 }
 
 /// A part whose size is not known before it is written: it waits on the disk.
-pub(super) struct Part {
+pub struct Part {
     file: std::fs::File,
-    pub(super) bytes: u64,
+    pub(crate) bytes: u64,
 }
 
 impl Bundle {
@@ -30,7 +30,7 @@ impl Bundle {
     ///
     /// # Errors
     /// When nothing can be written beside it.
-    pub(super) fn create(path: &Path) -> Result<Self> {
+    pub fn create(path: &Path) -> Result<Self> {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let file = tempfile::Builder::new()
             .prefix(".bundle-")
@@ -43,7 +43,7 @@ impl Bundle {
     }
 
     /// Adds a part under this name.
-    pub(super) fn add(&mut self, name: &str, mut part: Part) -> Result<()> {
+    pub fn add(&mut self, name: &str, mut part: Part) -> Result<()> {
         part.file.seek(SeekFrom::Start(0))?;
         let bytes = part.bytes;
         self.append(name, bytes, part.file.take(bytes))
@@ -64,7 +64,7 @@ impl Bundle {
     }
 
     /// Ends it and gives it its name; one that is there already is replaced.
-    pub(super) fn finish(self) -> Result<()> {
+    pub fn finish(self) -> Result<()> {
         let wrong = || format!("write {}", self.path.display());
         let file = self.tar.into_inner().and_then(GzEncoder::finish).with_context(wrong)?;
         file.as_file().sync_all().with_context(wrong)?;
@@ -75,13 +75,13 @@ impl Bundle {
 
 impl Part {
     /// An empty one, on the disk, that goes with the process.
-    pub(super) fn new() -> Result<Self> {
+    pub(crate) fn new() -> Result<Self> {
         Ok(Self { file: tempfile::tempfile().context("make a file for a part of the bundle")?, bytes: 0 })
     }
 
     /// Reads its text.
     #[cfg(test)]
-    pub(super) fn text(mut self) -> String {
+    pub fn text(mut self) -> String {
         self.file.seek(SeekFrom::Start(0)).unwrap();
         std::io::read_to_string(self.file).unwrap()
     }

@@ -4,14 +4,14 @@ use serde::Serialize;
 
 /// The pages; the first table of each has a row for each difference: topic, Velero, Lifeboat.
 const PAGES: [&str; 8] = [
-    include_str!("../../../../../docs/compatibility/archive.md"),
-    include_str!("../../../../../docs/compatibility/restores.md"),
-    include_str!("../../../../../docs/compatibility/volumes.md"),
-    include_str!("../../../../../docs/compatibility/api.md"),
-    include_str!("../../../../../docs/compatibility/server.md"),
-    include_str!("../../../../../docs/compatibility/cli.md"),
-    include_str!("../../../../../docs/compatibility/installation.md"),
-    include_str!("../../../../../docs/compatibility/plugins.md"),
+    include_str!("../../../docs/compatibility/archive.md"),
+    include_str!("../../../docs/compatibility/restores.md"),
+    include_str!("../../../docs/compatibility/volumes.md"),
+    include_str!("../../../docs/compatibility/api.md"),
+    include_str!("../../../docs/compatibility/server.md"),
+    include_str!("../../../docs/compatibility/cli.md"),
+    include_str!("../../../docs/compatibility/installation.md"),
+    include_str!("../../../docs/compatibility/plugins.md"),
 ];
 
 /// A row.

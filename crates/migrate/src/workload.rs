@@ -6,14 +6,14 @@ use serde_json::Value;
 
 /// The Deployment of a server, and what its arguments come to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct VeleroServer {
-    pub(super) workload: Workload,
-    pub(super) flags: Flags,
+pub(crate) struct VeleroServer {
+    pub(crate) workload: Workload,
+    pub(crate) flags: Flags,
 }
 
 impl VeleroServer {
     /// Reads one. `read_flags` says what the arguments come to.
-    pub(super) fn of(deployment: &Value, read_flags: FlagReader) -> Self {
+    pub(crate) fn of(deployment: &Value, read_flags: FlagReader) -> Self {
         let workload = Workload::of(deployment);
         Self { flags: read_flags(&workload.args), workload }
     }
@@ -21,21 +21,21 @@ impl VeleroServer {
 
 /// A Deployment or DaemonSet of Velero.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Workload {
-    pub(super) name: String,
+pub(crate) struct Workload {
+    pub(crate) name: String,
     /// The release of a Helm chart that it belongs to, where it does.
-    pub(super) release: Option<String>,
+    pub(crate) release: Option<String>,
     /// The image of its program.
-    pub(super) image: String,
+    pub(crate) image: String,
     /// The arguments of its program.
-    pub(super) args: Vec<String>,
+    pub(crate) args: Vec<String>,
     /// The images of the init containers that bring plugins.
     pub(super) plugin_images: Vec<String>,
 }
 
 impl Workload {
     /// Reads one. The program of a server is in the container `velero`, that of a node agent in the first one.
-    pub(super) fn of(object: &Value) -> Self {
+    pub(crate) fn of(object: &Value) -> Self {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let all = |list: &Value| list.as_array().cloned().unwrap_or_default();
         let pod = &object["spec"]["template"]["spec"];
@@ -100,20 +100,21 @@ pub(super) type FlagReader = fn(&[String]) -> Flags;
 
 /// The meaning of a server's arguments for this version.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Flags {
-    pub(super) features: Features,
+pub struct Flags {
+    /// The features that are switched on.
+    pub features: Features,
     /// The ConfigMap with the policies for the volumes of all backups.
-    pub(super) policies: Option<String>,
+    pub policies: Option<String>,
     /// The ConfigMap with the resource modifiers for restores that name none.
-    pub(super) modifiers: Option<String>,
+    pub modifiers: Option<String>,
     /// Flags that this version takes and does not look at.
-    pub(super) without_effect: Vec<String>,
+    pub without_effect: Vec<String>,
     /// Flags that ask for movers of the data of volumes.
-    pub(super) for_movers: Vec<String>,
+    pub for_movers: Vec<String>,
     /// Flags that are not known here.
-    pub(super) unknown: Vec<String>,
+    pub unknown: Vec<String>,
     /// The reason why the server would not start with the others.
-    pub(super) wrong: Option<String>,
+    pub wrong: Option<String>,
 }
 
 #[cfg(test)]

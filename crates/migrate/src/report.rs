@@ -12,7 +12,7 @@ use std::io::Write;
 
 /// The report of a check, as it is printed.
 #[derive(Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Report {
+pub struct Report {
     namespace: String,
     /// The gravest first.
     findings: Vec<Finding>,
@@ -23,7 +23,7 @@ pub(crate) struct Report {
 
 impl Report {
     /// Makes the report of an installation. Pure. `program` is what the commands begin with.
-    pub(crate) fn of(found: &VeleroInstallation, program: &str) -> Self {
+    pub fn of(found: &VeleroInstallation, program: &str) -> Self {
         let mut findings = [programs::findings(found, program), resources::findings(found, program)].concat();
         findings.sort_by_key(|finding| finding.verdict);
         Self {
@@ -35,7 +35,7 @@ impl Report {
     }
 
     /// Returns true if nothing is to be mended, and nothing is missing.
-    pub(crate) fn is_well(&self) -> bool {
+    pub fn is_well(&self) -> bool {
         !self.findings.iter().any(|finding| matches!(finding.verdict, SwitchEffect::Mend | SwitchEffect::Missing))
     }
 
@@ -43,7 +43,7 @@ impl Report {
     ///
     /// # Errors
     /// When a line cannot be written.
-    pub(crate) fn write(&self, out: &mut Vec<u8>, with_differences: bool) -> Result<()> {
+    pub fn write(&self, out: &mut Vec<u8>, with_differences: bool) -> Result<()> {
         let mut last = None;
         for finding in &self.findings {
             if last != Some(finding.verdict) {

@@ -4,7 +4,7 @@ use lifeboat_terminal::process::program::{COMMIT, VERSION};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 /// Fills the template of a bug report with the facts that are known already.
-pub(crate) fn report(program: &str, features: &str, cluster: &str) -> String {
+pub fn report(program: &str, features: &str, cluster: &str) -> String {
     let (system, machine) = (std::env::consts::OS, std::env::consts::ARCH);
     let features = if features.is_empty() { "<NOT SET>" } else { features };
     format!(
@@ -25,7 +25,7 @@ pub(crate) fn report(program: &str, features: &str, cluster: &str) -> String {
 }
 
 /// The URL of a new report in a tracker, with its text.
-pub(crate) fn url(tracker: &str, body: &str) -> String {
+pub fn url(tracker: &str, body: &str) -> String {
     let between = if tracker.contains('?') { '&' } else { '?' };
     format!("{tracker}{between}body={}", utf8_percent_encode(body, NON_ALPHANUMERIC))
 }

@@ -36,7 +36,7 @@ const BESIDE: [(&str, &str, &str, &str); 4] = [
 ];
 
 /// A bundle and what goes into it.
-pub(super) struct Gathering<'a> {
+pub struct Gathering<'a> {
     client: &'a Client,
     globals: &'a Globals,
     bundle: Bundle,
@@ -45,7 +45,8 @@ pub(super) struct Gathering<'a> {
 }
 
 impl<'a> Gathering<'a> {
-    pub(super) fn new(client: &'a Client, globals: &'a Globals, bundle: Bundle, verbose: bool) -> Self {
+    /// Begins with an empty bundle. With `verbose`, each file of it is printed.
+    pub fn new(client: &'a Client, globals: &'a Globals, bundle: Bundle, verbose: bool) -> Self {
         Self { client, globals, bundle, verbose, gaps: Vec::new() }
     }
 
@@ -53,7 +54,7 @@ impl<'a> Gathering<'a> {
     ///
     /// # Errors
     /// When the bundle cannot be written.
-    pub(super) async fn all(&mut self, backup: &str, restore: &str) -> Result<()> {
+    pub async fn all(&mut self, backup: &str, restore: &str) -> Result<()> {
         let namespace = &self.client.namespace;
         say(&format!("Collecting velero resources in namespace: {namespace}"))?;
         let pods = self.resources().await?;
@@ -82,7 +83,7 @@ impl<'a> Gathering<'a> {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub(super) fn finish(mut self) -> Result<usize> {
+    pub fn finish(mut self) -> Result<usize> {
         if !self.gaps.is_empty() {
             let text: String = self.gaps.iter().map(|gap| format!("{gap}\n")).collect();
             self.bundle.add_text("missing.txt", &text)?;

@@ -33,37 +33,37 @@ use std::process::ExitCode;
 
 /// An object that is restored from a backup.
 #[derive(Debug)]
-pub(crate) struct Undelete {
+pub struct Undelete {
     /// The object.
-    pub(crate) object: ObjectArgs,
+    pub object: ObjectArgs,
     /// The namespace of the object; otherwise that of the kubeconfig's context.
-    pub(crate) object_namespace: Option<String>,
+    pub object_namespace: Option<String>,
     /// The backup to take it from; otherwise that of the same command that was cut off, or the newest one that has it.
-    pub(crate) from: Option<String>,
+    pub from: Option<String>,
     /// The cluster whose backups are looked through.
-    pub(crate) source_cluster: SourceCluster,
+    pub source_cluster: SourceCluster,
     /// The URL of the bucket with the backups; otherwise the server is asked for them.
-    pub(crate) bucket: Option<String>,
+    pub bucket: Option<String>,
     /// True when what the object owned comes back too.
-    pub(crate) with_owned: bool,
+    pub with_owned: bool,
     /// The policy for an object that exists.
-    pub(crate) policy: ExistingResourcePolicy,
+    pub policy: ExistingResourcePolicy,
     /// Types whose objects may be recreated although more may go with them.
-    pub(crate) allow_recreate: Vec<String>,
+    pub allow_recreate: Vec<String>,
     /// True when the object gets its owners back.
-    pub(crate) restore_owner_references: bool,
+    pub restore_owner_references: bool,
     /// True when nothing is written.
-    pub(crate) dry_run: bool,
+    pub dry_run: bool,
     /// True when nobody is asked.
-    pub(crate) is_confirmed: bool,
+    pub is_confirmed: bool,
     /// True when the values of Secrets are shown where they differ.
-    pub(crate) show_secrets: bool,
+    pub show_secrets: bool,
     /// The form of the output; text when there is none.
-    pub(crate) output: Option<Output>,
+    pub output: Option<Output>,
     /// The folder for copies.
-    pub(crate) scratch: ScratchArgs,
+    pub scratch: ScratchArgs,
     /// The request to the server.
-    pub(crate) server: FromServerArgs,
+    pub server: FromServerArgs,
 }
 
 /// Says that another cluster than this one has made the backup from which an object is taken.
@@ -77,7 +77,7 @@ impl Undelete {
     ///
     /// # Errors
     /// When no backup has the object, its restore is refused, or something cannot be read or written.
-    pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
+    pub async fn run(self, globals: &Globals) -> Result<ExitCode> {
         if self.bucket.is_none() && self.policy == ExistingResourcePolicy::Recreate {
             bail!(
                 "--existing-resource-policy recreate stores what it deletes in the bucket first, and the server lets this command read \

@@ -234,7 +234,7 @@ fn in_progress(found: &VeleroInstallation, program: &str) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::migrate::workload::{VeleroServer, Workload};
+    use crate::workload::{VeleroServer, Workload};
     use serde_json::json;
 
     fn told(found: &VeleroInstallation) -> Vec<String> {

@@ -23,28 +23,28 @@ use std::sync::Arc;
 
 /// The resources and programs of an installation.
 #[derive(Debug, Default)]
-pub(super) struct VeleroInstallation {
-    pub(super) namespace: String,
-    pub(super) server: Option<VeleroServer>,
+pub struct VeleroInstallation {
+    pub(crate) namespace: String,
+    pub(crate) server: Option<VeleroServer>,
     /// The DaemonSets of node agents.
     pub(super) node_agents: Vec<Workload>,
-    pub(super) locations: Vec<BackupStorageLocation>,
+    pub(crate) locations: Vec<BackupStorageLocation>,
     pub(super) snapshot_locations: Vec<VolumeSnapshotLocation>,
-    pub(super) schedules: Vec<Schedule>,
-    pub(super) backups: Vec<Backup>,
-    pub(super) restores: Vec<Restore>,
+    pub(crate) schedules: Vec<Schedule>,
+    pub(crate) backups: Vec<Backup>,
+    pub(crate) restores: Vec<Restore>,
     /// The backups of which data of volumes lies in repositories, or may: of one that came from a bucket the cluster knows only
     /// what was asked for.
-    pub(super) moved: BTreeSet<String>,
+    pub(crate) moved: BTreeSet<String>,
     /// The names of the repositories.
-    pub(super) repositories: BTreeSet<String>,
+    pub(crate) repositories: BTreeSet<String>,
     /// The labels of the ConfigMaps that configure actions, by their names.
     pub(super) action_config_maps: BTreeMap<String, BTreeMap<String, String>>,
     /// By the name of each ConfigMap with resource policies: what these come to, or what is wrong with it.
-    pub(super) policies: BTreeMap<String, Result<CheckedPolicies, String>>,
+    pub(crate) policies: BTreeMap<String, Result<CheckedPolicies, String>>,
     /// By the name of each ConfigMap with resource modifiers of the server: what is wrong with it, if anything is.
-    pub(super) modifiers: BTreeMap<String, Option<String>>,
-    pub(super) pods: Pods,
+    pub(crate) modifiers: BTreeMap<String, Option<String>>,
+    pub(crate) pods: Pods,
 }
 
 /// Returns true if a backup was to move the data of volumes.
@@ -55,7 +55,7 @@ fn asked_to_move(backup: &Backup) -> bool {
 
 /// The pods of the cluster that have annotations of Velero, by namespace and name.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Pods {
+pub struct Pods {
     pub(super) with_backup_hooks: BTreeSet<(String, String)>,
     pub(super) with_restore_hooks: BTreeSet<(String, String)>,
     /// Pods that name volumes to save by their files.
@@ -64,7 +64,7 @@ pub(super) struct Pods {
 
 impl VeleroInstallation {
     /// Reads all of it, and changes nothing. Types that the cluster does not serve are as if there were none.
-    pub(super) async fn read(client: &Client, read_flags: FlagReader) -> Result<Self> {
+    pub async fn read(client: &Client, read_flags: FlagReader) -> Result<Self> {
         let mut found = Self { namespace: client.namespace.clone(), ..Self::default() };
         let deployment = server_deployment(&client.cluster, &client.namespace).await;
         let deployment =
