@@ -1,4 +1,4 @@
-//! One object back from a backup that has it, through the restore engine.
+//! Restores a single object from a backup that has it, through the restore engine.
 //!
 //! [`Undelete`] is the whole walk: the search through backups, the plan, the question, the restore. Start reading there.
 
