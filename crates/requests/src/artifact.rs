@@ -228,7 +228,7 @@ impl PackedFile {
     }
 
     #[cfg(test)]
-    pub fn new(bytes: Vec<u8>) -> Self {
+    pub(crate) fn new(bytes: Vec<u8>) -> Self {
         Self(bytes)
     }
 }
