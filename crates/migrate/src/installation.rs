@@ -19,7 +19,6 @@ use lifeboat_install::server_deployment;
 use lifeboat_object::ApiResource;
 use lifeboat_restore::check_modifiers;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 /// The resources and programs of an installation.
 #[derive(Debug, Default)]
@@ -176,12 +175,10 @@ async fn list<T: Object>(client: &Client) -> Result<Vec<T>> {
 /// The DaemonSets of node agents, of all releases.
 async fn node_agents(client: &Client) -> Result<Vec<Workload>> {
     let what = format!("look at the daemonsets of namespace {}", client.namespace);
-    let mut list = client.cluster.list(ListRequest {
-        resource: Arc::new(ApiResource::new("apps", "v1", "daemonsets", "DaemonSet")),
-        namespace: Some(client.namespace.clone()),
-        selector: String::new(),
-        metadata_only: false,
-    });
+    let mut list = client.cluster.list(
+        ListRequest::all(ApiResource::new("apps", "v1", "daemonsets", "DaemonSet"))
+            .in_namespace(client.namespace.clone()),
+    );
     let mut out = Vec::new();
     while let Some(bodies) = list.next().await.with_context(|| what.clone())? {
         for body in bodies {

@@ -125,12 +125,10 @@ impl<'a> Gathering<'a> {
         let mut part = Part::new()?;
         let api_version = resource.api_version();
         write!(part, "{{\"apiVersion\":\"{api_version}\",\"kind\":\"{}List\",\"items\":[", resource.kind)?;
-        let mut list = self.client.cluster.list(ListRequest {
-            resource: Arc::clone(resource),
-            namespace: Some(self.client.namespace.clone()),
-            selector: String::new(),
-            metadata_only: false,
-        });
+        let mut list = self
+            .client
+            .cluster
+            .list(ListRequest::all(Arc::clone(resource)).in_namespace(self.client.namespace.clone()));
         let mut between = "\n";
         while let Some(bodies) = list.next().await? {
             for body in bodies {
