@@ -1,154 +1,29 @@
-//! The crate graph is the architecture: which room may use which.
+//! The crate graph is the architecture: which room may use which, as the table of ARCHITECTURE.md says.
+
+mod table;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
-use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use table::RoomTable;
 
-/// The crates that each crate may use. Changing this needs a page in `docs/adr/`.
-const EDGES: [(&str, &[&str]); 30] = [
-    ("api", &[]),
-    ("object", &[]),
-    ("select", &["api", "object"]),
-    ("lifecycle", &["api", "object", "select"]),
-    ("patch", &["object"]),
-    ("archive", &["api", "object"]),
-    ("operation", &["api", "object"]),
-    ("action", &["api", "object", "operation"]),
-    ("bucket", &[]),
-    ("s3", &["bucket"]),
-    ("provider", &["api", "bucket", "s3"]),
-    ("kopia", &["bucket"]),
-    ("mover", &["api", "bucket", "kopia"]),
-    ("store", &["api", "object", "archive", "bucket"]),
-    ("cluster", &["object"]),
-    ("client", &["api", "object", "patch", "cluster"]),
-    ("reconcile", &["object", "cluster"]),
-    ("hook", &["api", "object", "operation", "select", "cluster"]),
-    ("volume", &["api", "object", "operation", "select", "archive", "action", "cluster"]),
-    ("backup", &["api", "object", "operation", "select", "archive", "action", "store", "cluster", "volume", "hook"]),
-    (
-        "restore",
-        &["api", "object", "operation", "select", "archive", "action", "store", "cluster", "volume", "hook", "patch"],
-    ),
-    (
-        "control",
-        &[
-            "api",
-            "object",
-            "operation",
-            "select",
-            "lifecycle",
-            "patch",
-            "archive",
-            "action",
-            "client",
-            "reconcile",
-            "bucket",
-            "store",
-            "cluster",
-            "backup",
-            "restore",
-        ],
-    ),
-    ("plugin-proto", &[]),
-    ("plugin", &["api", "object", "operation", "action", "bucket", "plugin-proto"]),
-    ("plugin-sdk", &["api", "object", "action", "plugin-proto"]),
-    ("install", &["api", "object", "cluster"]),
-    ("sandbox", &["object", "select", "patch"]),
-    ("browse", &["api", "object", "select", "patch", "archive", "store", "cluster", "sandbox"]),
-    ("terminal", &["api", "object", "operation", "select", "patch", "bucket", "store", "cluster", "client"]),
-    (
-        "cli",
-        &[
-            "action",
-            "api",
-            "archive",
-            "backup",
-            "browse",
-            "bucket",
-            "client",
-            "cluster",
-            "control",
-            "install",
-            "kopia",
-            "lifecycle",
-            "mover",
-            "object",
-            "operation",
-            "patch",
-            "plugin",
-            "provider",
-            "reconcile",
-            "restore",
-            "s3",
-            "sandbox",
-            "select",
-            "store",
-            "terminal",
-            "volume",
-        ],
-    ),
-];
+/// Sources of the command that may use the server: those that run it. A rule that both apply lies in `lifecycle`.
+const USES_SERVER: [&str; 2] = ["crates/cli/src/commands/server.rs", "crates/cli/src/commands/server/"];
 
-/// Sources of the command that may use the server: those that run it, and two that still take a part of it. A rule that both
-/// apply lies in `lifecycle`.
-const USES_SERVER: [&str; 4] = [
-    "crates/cli/src/commands/server.rs",
-    "crates/cli/src/commands/server/",
-    "crates/cli/src/commands/status/looked.rs",
-    "crates/cli/src/resource/preview.rs",
-];
-
-/// Rooms for development, and what they may use. Any room's tests may use them.
-const DEV_ROOMS: [(&str, &[&str]); 2] = [("testbed", &["object"]), (FLOOR, &[])];
-
-/// The crates that the tests of a crate may use beside those of the crate itself and the crates for development.
-const TEST_EDGES: [(&str, &[&str]); 9] = [
-    ("cli", &["plugin-sdk"]),
-    ("operation", &["archive"]),
-    ("client", &["sandbox"]),
-    ("backup", &["bucket", "sandbox"]),
-    ("restore", &["bucket", "sandbox"]),
-    ("control", &["sandbox"]),
-    ("sandbox", &["cluster"]),
-    ("browse", &["bucket"]),
-    ("plugin", &["archive"]),
-];
-
-/// The baseline of benchmarks: a crate outside the house, so without our prefix, which may use none of ours.
-const FLOOR: &str = "floor";
+/// Rooms for development, which the tests of any room may use.
+const DEV_ROOMS: [&str; 2] = ["testbed", "floor"];
 
 /// Rooms that compile without runtime, network, Kubernetes client and command line.
 const PURE: [&str; 6] = ["api", "object", "select", "lifecycle", "patch", "archive"];
 const IMPURE: [&str; 6] = ["tokio", "hyper", "reqwest", "kube-client", "clap", "rustls"];
 
+/// Compares the manifests with the table of ARCHITECTURE.md: no room uses what it may not use, and each edge of the table is used.
 pub(crate) fn check() -> Result<()> {
-    let metadata = metadata()?;
-    let mut wrong = Vec::new();
-    for package in metadata["packages"].as_array().context("packages")? {
-        let name = package["name"].as_str().unwrap_or_default();
-        let Some(room) = name.strip_prefix("lifeboat-").or((name == FLOOR).then_some(FLOOR)) else { continue };
-        let used = |kind: Option<&str>| -> BTreeSet<&str> {
-            let all = package["dependencies"].as_array().map(Vec::as_slice).unwrap_or_default();
-            all.iter()
-                .filter(|d| d["kind"].as_str() == kind)
-                .filter_map(|d| d["name"].as_str()?.strip_prefix("lifeboat-"))
-                .collect()
-        };
-        let Some((_, allowed)) = EDGES.iter().chain(&DEV_ROOMS).find(|(name, _)| *name == room) else {
-            wrong.push(format!("{room} is not in the table of rooms"));
-            continue;
-        };
-        wrong.extend(
-            used(None).difference(&allowed.iter().copied().collect()).map(|o| format!("{room} may not use {o}")),
-        );
-        let of_tests = TEST_EDGES.iter().filter(|(name, _)| *name == room).flat_map(|(_, others)| *others);
-        let allowed: BTreeSet<&str> =
-            allowed.iter().chain(of_tests).copied().chain(DEV_ROOMS.map(|(name, _)| name)).collect();
-        wrong.extend(used(Some("dev")).difference(&allowed).map(|o| format!("the tests of {room} may not use {o}")));
-    }
+    let page = std::fs::read_to_string("ARCHITECTURE.md").context("read ARCHITECTURE.md")?;
+    let table = RoomTable::parse(&page)?;
+    let mut wrong = wrong_edges(&table, &rooms(&metadata()?)?);
     for room in PURE {
         wrong.extend(impure_parts(room)?);
     }
@@ -166,6 +41,70 @@ pub(crate) fn check() -> Result<()> {
         bail!("crate edges:\n  {}", wrong.join("\n  "));
     }
     Ok(())
+}
+
+/// A crate of ours.
+struct Room {
+    /// The rooms that it uses.
+    used: BTreeSet<String>,
+    /// The rooms that its tests use beside these.
+    used_by_tests: BTreeSet<String>,
+}
+
+/// The crates of the workspace by the names of their folders.
+fn rooms(metadata: &Value) -> Result<BTreeMap<String, Room>> {
+    let packages = metadata["packages"].as_array().context("packages")?;
+    let folder =
+        |package: &Value| Some(Path::new(package["manifest_path"].as_str()?).parent()?.file_name()?.to_owned());
+    let mut names = BTreeMap::new();
+    for package in packages {
+        let folder = folder(package).context("the folder of a package")?;
+        names.insert(package["name"].as_str().context("name")?, folder.to_string_lossy().into_owned());
+    }
+    let room = |package: &Value| {
+        let dependencies = package["dependencies"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let used = |kind: Option<&str>| -> BTreeSet<String> {
+            let of_kind = dependencies.iter().filter(|dependency| dependency["kind"].as_str() == kind);
+            of_kind.filter_map(|dependency| names.get(dependency["name"].as_str()?).cloned()).collect()
+        };
+        let (used, by_tests) = (used(None), used(Some("dev")));
+        let used_by_tests = by_tests.difference(&used).cloned().collect();
+        Some((names.get(package["name"].as_str()?)?.clone(), Room { used, used_by_tests }))
+    };
+    Ok(packages.iter().filter_map(room).collect())
+}
+
+/// The differences between the table and the manifests.
+fn wrong_edges(table: &RoomTable, rooms: &BTreeMap<String, Room>) -> Vec<String> {
+    let none = BTreeSet::new();
+    let mut wrong: Vec<String> = table
+        .rooms
+        .keys()
+        .filter(|name| !rooms.contains_key(*name))
+        .map(|name| format!("{name} is no crate"))
+        .collect();
+    for (name, room) in rooms {
+        let Some(allowed) = table.rooms.get(name) else {
+            wrong.push(format!("{name} is not in the table of ARCHITECTURE.md"));
+            continue;
+        };
+        let of_tests = table.tests.get(name).unwrap_or(&none);
+        wrong.extend(room.used.difference(allowed).map(|other| format!("{name} may not use {other}")));
+        wrong.extend(
+            allowed
+                .difference(&room.used)
+                .map(|other| format!("{name} may use {other} and does not: take it off the table")),
+        );
+        let is_for_development = |other: &&String| DEV_ROOMS.contains(&other.as_str());
+        let beyond = room.used_by_tests.difference(of_tests).filter(|other| !is_for_development(other));
+        wrong.extend(beyond.map(|other| format!("the tests of {name} may not use {other}")));
+        wrong.extend(
+            of_tests
+                .difference(&room.used_by_tests)
+                .map(|other| format!("the tests of {name} may use {other} and do not: take it off the table")),
+        );
+    }
+    wrong
 }
 
 fn metadata() -> Result<Value> {

@@ -34,12 +34,7 @@ impl<'a> LiveCluster<'a> {
 
     /// Begins to list a type in a place.
     pub(crate) fn list(&self, api: &Arc<ApiResource>, place: &ListPlace) -> List {
-        let request = ListRequest {
-            resource: Arc::clone(api),
-            namespace: place.namespace.clone(),
-            selector: String::new(),
-            metadata_only: false,
-        };
+        let request = ListRequest::all(Arc::clone(api)).in_namespace(place.namespace.clone());
         self.cluster.list(request).with_fields(place.fields.clone())
     }
 

@@ -6,10 +6,7 @@
 mod command;
 mod commands;
 mod helper;
-mod requests;
 mod resource;
-mod standalone;
-mod view;
 
 use commands::completion;
 use commands::completion::kubectl::answer_kubectl;

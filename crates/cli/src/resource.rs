@@ -6,22 +6,23 @@ pub(crate) mod change;
 pub(crate) mod describe;
 pub(crate) mod expiry;
 pub(crate) mod keep;
+mod kinds;
 pub(crate) mod logs;
 pub(crate) mod preview;
 pub(crate) mod release;
-pub(crate) mod server_plan;
 
-use crate::requests::{client, missing};
 use anyhow::{Result, bail};
 use clap::builder::EnumValueParser;
 use clap::{Args, ValueEnum};
-use lifeboat_api::{LabelSelector, ObjectMeta};
+use lifeboat_api::LabelSelector;
 use lifeboat_client::{Client, FollowedObject, Object};
 use lifeboat_terminal::flags::confirm::{ConfirmationTarget, asked, nobody_to_ask, question, refuse_without_terminal};
 use lifeboat_terminal::flags::globals::Globals;
 use lifeboat_terminal::flags::{self, List, Optional};
+use lifeboat_terminal::output::errors::missing;
 use lifeboat_terminal::output::table::{Labels, print};
 use lifeboat_terminal::output::{Output, print_resource};
+use lifeboat_view::table::TableKind;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -108,27 +109,16 @@ pub(crate) struct DeleteArgs {
     pub(crate) waits_for_restores: bool,
 }
 
-/// A kind that can be shown as a table.
-pub(crate) trait TableKind: Object {
-    /// Headings.
-    const COLUMNS: &'static [&'static str];
-
-    fn meta(&self) -> &ObjectMeta;
-
-    /// Cells in the order of the headings.
-    fn cells(&self, now: jiff::Timestamp) -> Vec<String>;
-
+/// A kind whose objects are listed and made by commands.
+pub(crate) trait ListedKind: TableKind + Object {
     /// Returns a substitute for a cluster whose definition lacks these fields, where there is one.
     fn for_definition_without(&self, _fields: &[String]) -> Result<Option<Self>> {
         Ok(None)
     }
-
-    /// The order of a list.
-    fn sort(_: &mut [Self]) {}
 }
 
 /// A kind whose objects are operations of the server.
-pub(crate) trait Operation: TableKind {
+pub(crate) trait Operation: ListedKind {
     /// `backup`.
     const WORD: &'static str;
     /// `Backup`.
@@ -166,12 +156,12 @@ pub(crate) trait Operation: TableKind {
     async fn request_deletion(&self, client: &Client, waits_for_restores: bool) -> Result<()>;
 }
 
-pub(crate) async fn get<T: TableKind>(args: &GetArgs, globals: &Globals) -> Result<ExitCode> {
-    show(&find::<T>(args, &client(globals).await?).await?, &args.show)
+pub(crate) async fn get<T: ListedKind>(args: &GetArgs, globals: &Globals) -> Result<ExitCode> {
+    show(&find::<T>(args, &globals.client().await?).await?, &args.show)
 }
 
 /// The objects that are named, each of which must exist, or else those with the labels.
-pub(crate) async fn find<T: TableKind>(args: &GetArgs, client: &Client) -> Result<Vec<T>> {
+pub(crate) async fn find<T: ListedKind>(args: &GetArgs, client: &Client) -> Result<Vec<T>> {
     let mut found: Vec<T> = Vec::new();
     if args.names.is_empty() {
         found = client.list(&args.selector).await?;
@@ -186,7 +176,7 @@ pub(crate) async fn find<T: TableKind>(args: &GetArgs, client: &Client) -> Resul
     Ok(found)
 }
 
-pub(crate) fn show<T: TableKind>(found: &[T], show: &OutputArgs) -> Result<ExitCode> {
+pub(crate) fn show<T: ListedKind>(found: &[T], show: &OutputArgs) -> Result<ExitCode> {
     match show.output.and_then(Format::machine) {
         Some(output) => {
             let shown = match found {
@@ -219,7 +209,7 @@ pub(crate) fn one_way_to_select(selector: Option<&LabelSelector>, or_selectors: 
 }
 
 /// Sends an object, or prints it instead when a form was asked for; true when it was sent.
-pub(crate) async fn create<T: TableKind>(client: &Client, object: &T, show_args: &OutputArgs) -> Result<bool> {
+pub(crate) async fn create<T: ListedKind>(client: &Client, object: &T, show_args: &OutputArgs) -> Result<bool> {
     if show_args.output.is_some() {
         show(std::slice::from_ref(object), show_args)?;
         return Ok(false);
@@ -272,7 +262,7 @@ pub(crate) async fn submitted<T: Operation>(
 
 /// Asks for the deletion of what the arguments choose.
 pub(crate) async fn delete<T: Operation>(args: &DeleteArgs, globals: &Globals) -> Result<ExitCode> {
-    let client = client(globals).await?;
+    let client = globals.client().await?;
     let Some((found, mut errors)) = chosen::<T>(args, &client, |_| Vec::new()).await? else {
         return Ok(ExitCode::SUCCESS);
     };
@@ -298,7 +288,7 @@ pub(crate) async fn delete<T: Operation>(args: &DeleteArgs, globals: &Globals) -
 /// Returns the objects that the arguments select, and errors for those that are missing. Prints the effect of their
 /// deletion, names them and asks, unless confirmed by a flag; `None` when the answer is no. Where nobody can be asked,
 /// only named objects may be deleted without `--confirm`.
-pub(crate) async fn chosen<T: TableKind>(
+pub(crate) async fn chosen<T: ListedKind>(
     args: &DeleteArgs,
     client: &Client,
     consequences: impl FnOnce(&[T]) -> Vec<String>,
@@ -322,7 +312,7 @@ pub(crate) async fn chosen<T: TableKind>(
 }
 
 /// Returns the selected objects, and errors for those that are missing.
-pub(crate) async fn of_which<T: TableKind>(
+pub(crate) async fn of_which<T: ListedKind>(
     which: &ObjectSelectionArgs,
     client: &Client,
 ) -> Result<(Vec<T>, Vec<anyhow::Error>)> {

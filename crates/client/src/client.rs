@@ -53,12 +53,9 @@ impl Client {
     /// # Errors
     /// [`ClusterError`].
     pub async fn list<T: Object>(&self, selector: &str) -> Result<Vec<T>, ClusterError> {
-        let mut list = self.cluster.list(ListRequest {
-            resource: api_resource::<T>(),
-            namespace: Some(self.namespace.clone()),
-            selector: selector.to_owned(),
-            metadata_only: false,
-        });
+        let mut list = self
+            .cluster
+            .list(ListRequest::all(api_resource::<T>()).in_namespace(self.namespace.clone()).labelled(selector));
         let mut out = Vec::new();
         while let Some(bodies) = list.next().await? {
             for body in bodies {

@@ -144,12 +144,7 @@ impl<T: Object> Follow<T> {
     }
 
     async fn list(&mut self) -> Result<Option<Bytes>, ClusterError> {
-        let request = ListRequest {
-            resource: Arc::clone(&self.resource),
-            namespace: Some(self.client.namespace.clone()),
-            selector: String::new(),
-            metadata_only: false,
-        };
+        let request = ListRequest::all(Arc::clone(&self.resource)).in_namespace(self.client.namespace.clone());
         let mut list = self.client.cluster.list(request).with_fields(self.fields());
         let mut found = None;
         loop {

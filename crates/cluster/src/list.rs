@@ -27,6 +27,32 @@ pub struct ListRequest {
     pub metadata_only: bool,
 }
 
+impl ListRequest {
+    /// All objects of a type, whole.
+    #[must_use]
+    pub fn all(resource: impl Into<Arc<ApiResource>>) -> Self {
+        Self { resource: resource.into(), namespace: None, selector: String::new(), metadata_only: false }
+    }
+
+    /// Only those in a namespace; `None` for all namespaces.
+    #[must_use]
+    pub fn in_namespace(self, namespace: impl Into<Option<String>>) -> Self {
+        Self { namespace: namespace.into(), ..self }
+    }
+
+    /// Only those that a label selector selects; an empty one selects all.
+    #[must_use]
+    pub fn labelled(self, selector: impl Into<String>) -> Self {
+        Self { selector: selector.into(), ..self }
+    }
+
+    /// Only `metadata` of each, as `PartialObjectMetadata`.
+    #[must_use]
+    pub fn metadata_only(self) -> Self {
+        Self { metadata_only: true, ..self }
+    }
+}
+
 /// The end of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListEnd {

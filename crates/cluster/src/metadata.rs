@@ -4,7 +4,6 @@ use crate::{Cluster, ClusterError, Failure, ListRequest};
 use lifeboat_object::ApiResource;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use std::sync::Arc;
 
 /// An object of which the rest is not looked at.
 #[derive(Deserialize)]
@@ -33,12 +32,12 @@ impl Cluster {
         selector: &str,
         mut take: impl FnMut(M),
     ) -> Result<(), ClusterError> {
-        let mut list = self.list(ListRequest {
-            resource: Arc::new(resource.clone()),
-            namespace: namespace.map(str::to_owned),
-            selector: selector.to_owned(),
-            metadata_only: true,
-        });
+        let mut list = self.list(
+            ListRequest::all(resource.clone())
+                .in_namespace(namespace.map(str::to_owned))
+                .labelled(selector)
+                .metadata_only(),
+        );
         while let Some(bodies) = list.next().await? {
             for body in bodies {
                 take(metadata_of(&body).map_err(|e| ClusterError {

@@ -18,7 +18,7 @@ const REFUSED: Duration = Duration::from_secs(600);
 ///
 /// # Errors
 /// When they cannot be listed.
-pub async fn namespaces_to_protect(cluster: &Cluster, own: &str) -> Result<Vec<NamespaceInventory>, ClusterError> {
+async fn namespaces_to_protect(cluster: &Cluster, own: &str) -> Result<Vec<NamespaceInventory>, ClusterError> {
     let mut found = Vec::new();
     let resource = ApiResource::namespaces();
     let take = |meta: ObjectMeta| found.extend(namespace_to_protect(meta, own));

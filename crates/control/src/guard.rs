@@ -15,7 +15,6 @@ use lifeboat_api::well_known::LABEL_DEPLOY;
 use lifeboat_cluster::{Cluster, ClusterError, ListRequest};
 use lifeboat_object::ApiResource;
 use serde_json::Value;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -77,12 +76,7 @@ pub(crate) async fn wait_for_velero_to_end(
 }
 
 async fn pods_of(cluster: &Cluster, namespace: &str) -> Result<Vec<Value>, ClusterError> {
-    let mut list = cluster.list(ListRequest {
-        resource: Arc::new(pods()),
-        namespace: Some(namespace.to_owned()),
-        selector: String::new(),
-        metadata_only: false,
-    });
+    let mut list = cluster.list(ListRequest::all(pods()).in_namespace(namespace.to_owned()));
     let mut found: Vec<Value> = Vec::new();
     while let Some(bodies) = list.next().await? {
         found.extend(bodies.iter().filter_map(|body| serde_json::from_slice(body).ok()));

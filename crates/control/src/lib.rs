@@ -30,8 +30,6 @@ mod unreadable_step;
 mod work;
 mod world;
 
-pub use buckets::open_location;
-pub use census::namespaces_to_protect;
 pub use extensions::{Extensions, NoPlugins};
 pub use options::{Controller, Env, Listeners, Options, ProfileListener, Providers, ServerClock, SigningKey};
 pub use own_pod::OwnPod;

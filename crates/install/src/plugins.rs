@@ -6,7 +6,6 @@ use crate::workload::{PLUGINS, PLUGINS_AT, PLUGINS_TARGET, empty, mount, plugin_
 use bytes::Bytes;
 use lifeboat_cluster::{Cluster, ClusterError, ListRequest, MergePatch};
 use serde_json::{Value, json};
-use std::sync::Arc;
 
 /// The number of attempts at a change when others write the Deployment too.
 const ATTEMPTS: usize = 8;
@@ -88,12 +87,12 @@ pub async fn change_plugins(
 /// # Errors
 /// [`ClusterError`].
 pub async fn is_installed(cluster: &Cluster, namespace: &str) -> Result<bool, ClusterError> {
-    let mut list = cluster.list(ListRequest {
-        resource: Arc::new(deployments()),
-        namespace: Some(namespace.to_owned()),
-        selector: component_selector(),
-        metadata_only: true,
-    });
+    let mut list = cluster.list(
+        ListRequest::all(deployments())
+            .in_namespace(namespace.to_owned())
+            .labelled(component_selector())
+            .metadata_only(),
+    );
     Ok(list.next().await?.is_some())
 }
 
@@ -103,12 +102,8 @@ pub async fn is_installed(cluster: &Cluster, namespace: &str) -> Result<bool, Cl
 /// # Errors
 /// [`ClusterError`].
 pub async fn server_deployment(cluster: &Cluster, namespace: &str) -> Result<Option<Value>, ClusterError> {
-    let mut list = cluster.list(ListRequest {
-        resource: Arc::new(deployments()),
-        namespace: Some(namespace.to_owned()),
-        selector: component_selector(),
-        metadata_only: false,
-    });
+    let mut list =
+        cluster.list(ListRequest::all(deployments()).in_namespace(namespace.to_owned()).labelled(component_selector()));
     let mut found = None;
     while let Some(bodies) = list.next().await? {
         let mut read = bodies.iter().filter_map(|body| serde_json::from_slice::<Value>(body).ok());

@@ -4,7 +4,6 @@ use bytes::Bytes;
 use lifeboat_cluster::{Cluster, ClusterError, Failure, ListRequest};
 use lifeboat_object::ApiResource;
 use serde_json::Value;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// The pause between two reads of the same object.
@@ -32,12 +31,8 @@ pub(crate) async fn list(
     namespace: Option<&str>,
     selector: &str,
 ) -> Result<Vec<Value>, ClusterError> {
-    let mut list = cluster.list(ListRequest {
-        resource: Arc::new(resource.clone()),
-        namespace: namespace.map(str::to_owned),
-        selector: selector.to_owned(),
-        metadata_only: false,
-    });
+    let mut list =
+        cluster.list(ListRequest::all(resource.clone()).in_namespace(namespace.map(str::to_owned)).labelled(selector));
     let mut out = Vec::new();
     while let Some(bodies) = list.next().await? {
         for body in bodies {

@@ -16,12 +16,7 @@ pub async fn unused_snapshot_classes(cluster: &Cluster, installation: &Installat
     // Who may not look learns it from the first backup.
     let catalog = cluster.discover().await.ok()?;
     let resource = catalog.find(&GroupResource::new("snapshot.storage.k8s.io", "volumesnapshotclasses"))?;
-    let mut list = cluster.list(ListRequest {
-        resource: resource.clone(),
-        namespace: None,
-        selector: String::new(),
-        metadata_only: false,
-    });
+    let mut list = cluster.list(ListRequest::all(resource.clone()));
     let mut classes: Vec<Value> = Vec::new();
     while let Ok(Some(bodies)) = list.next().await {
         classes.extend(bodies.iter().filter_map(|body| serde_json::from_slice(body).ok()));

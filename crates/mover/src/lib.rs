@@ -2,12 +2,13 @@
 //!
 //! [`restore`] brings a tree, a file or a device back; the way of the bytes is a plan by packs
 //! ([`lifeboat_kopia::content::read_plan`]), whatever the target is. [`snapshot()`] saves one. [`Progress`] counts for whoever
-//! shows it.
+//! shows it. [`protocol`] has the words between a mover's pod and its node agent.
 
 mod error;
 mod failure;
 mod handles;
 mod progress;
+pub mod protocol;
 pub mod restore;
 pub mod snapshot;
 

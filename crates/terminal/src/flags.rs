@@ -1,6 +1,7 @@
 //! Flag values with Velero's syntax (cli-and-install.md 1.4).
 
 pub mod confirm;
+pub mod dry_run;
 pub mod globals;
 pub mod object_name;
 pub mod object_namespace;

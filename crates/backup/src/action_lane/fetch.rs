@@ -69,12 +69,7 @@ pub(crate) async fn pick(
     env: &Env,
     taker: &mut impl ItemReceiver,
 ) -> Result<bool, StageError> {
-    let request = ListRequest {
-        resource: Arc::clone(resource),
-        namespace: namespace.map(str::to_owned),
-        selector: String::new(),
-        metadata_only: false,
-    };
+    let request = ListRequest::all(Arc::clone(resource)).in_namespace(namespace.map(str::to_owned));
     let mut list = env.cluster.list(request);
     loop {
         let bodies = tokio::select! {

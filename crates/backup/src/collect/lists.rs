@@ -160,12 +160,10 @@ impl Lister {
         namespace: Option<&str>,
         selector: &str,
     ) -> Result<Result<(), ClusterError>, StageError> {
-        let mut list = self.env.cluster.list(ListRequest {
-            resource: Arc::clone(resource),
-            namespace: namespace.map(str::to_owned),
-            selector: selector.to_owned(),
-            metadata_only: false,
-        });
+        let mut list = self
+            .env
+            .cluster
+            .list(ListRequest::all(Arc::clone(resource)).in_namespace(namespace.map(str::to_owned)).labelled(selector));
         loop {
             let bodies = tokio::select! {
                 () = self.env.operation.cancel.cancelled() => return Err(StageError::OperationEnded),

@@ -147,12 +147,7 @@ async fn read_namespace(resource: &Arc<ApiResource>, name: &str, env: &Env) -> R
 }
 
 async fn list(resource: &Arc<ApiResource>, env: &Env) -> Result<Vec<Namespace>, ClusterError> {
-    let mut list = env.cluster.list(ListRequest {
-        resource: Arc::clone(resource),
-        namespace: None,
-        selector: String::new(),
-        metadata_only: false,
-    });
+    let mut list = env.cluster.list(ListRequest::all(Arc::clone(resource)));
     let mut out: Vec<Namespace> = Vec::new();
     while let Some(bodies) = list.next().await? {
         out.extend(parse::items(resource, bodies, &env.operation.journal).into_iter().map(namespace));

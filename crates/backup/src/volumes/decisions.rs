@@ -86,12 +86,9 @@ struct WholeList<'a> {
 /// Lists objects; the inner error is why that did not go.
 async fn listed(wanted: WholeList<'_>, env: &Env) -> Result<Result<Vec<Bytes>, String>, StageError> {
     let WholeList { resource, namespace, selector } = wanted;
-    let mut list = env.cluster.list(ListRequest {
-        resource: Arc::clone(resource),
-        namespace: namespace.map(str::to_owned),
-        selector: selector.to_owned(),
-        metadata_only: false,
-    });
+    let mut list = env
+        .cluster
+        .list(ListRequest::all(Arc::clone(resource)).in_namespace(namespace.map(str::to_owned)).labelled(selector));
     let mut out = Vec::new();
     loop {
         let bodies = tokio::select! {

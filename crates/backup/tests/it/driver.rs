@@ -61,12 +61,7 @@ pub(crate) async fn types(cluster: &Cluster) -> SnapshotTypes {
 
 /// All VolumeSnapshots.
 pub(crate) async fn snapshots(cluster: &Cluster, types: &SnapshotTypes) -> Vec<Value> {
-    let request = ListRequest {
-        resource: Arc::clone(&types.snapshots),
-        namespace: None,
-        selector: String::new(),
-        metadata_only: false,
-    };
+    let request = ListRequest::all(Arc::clone(&types.snapshots));
     let (mut list, mut all) = (cluster.list(request), Vec::new());
     while let Some(bodies) = list.next().await.unwrap() {
         all.extend(bodies.iter().map(|body| serde_json::from_slice::<Value>(body).unwrap()));

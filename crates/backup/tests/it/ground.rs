@@ -79,12 +79,7 @@ impl Ground {
     pub(crate) async fn list(&self, resource: &str) -> Vec<Value> {
         let catalog = self.cluster.discover().await.unwrap();
         let Some(resource) = catalog.find(&resource.parse().unwrap()) else { return Vec::new() };
-        let request = ListRequest {
-            resource: Arc::clone(resource),
-            namespace: None,
-            selector: String::new(),
-            metadata_only: false,
-        };
+        let request = ListRequest::all(Arc::clone(resource));
         let (mut list, mut out) = (self.cluster.list(request), Vec::new());
         while let Some(bodies) = list.next().await.unwrap() {
             out.extend(bodies.iter().map(|body| serde_json::from_slice::<Value>(body).unwrap()));

@@ -161,12 +161,7 @@ impl Works {
     }
 
     async fn list(&self, resource: &Arc<ApiResource>) -> Vec<Value> {
-        let request = ListRequest {
-            resource: Arc::clone(resource),
-            namespace: None,
-            selector: String::new(),
-            metadata_only: false,
-        };
+        let request = ListRequest::all(Arc::clone(resource));
         let (mut list, mut out) = (self.cluster.list(request), Vec::new());
         while let Ok(Some(bodies)) = list.next().await {
             out.extend(bodies.iter().map(|body| serde_json::from_slice::<Value>(body).unwrap()));

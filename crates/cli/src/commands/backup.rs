@@ -4,7 +4,6 @@ pub(crate) mod create;
 pub(crate) mod delete;
 pub(crate) mod describe;
 pub(crate) mod download;
-pub(crate) mod get;
 pub(crate) mod hold;
 
 use crate::commands::backup::delete::{BackupDeleteArgs, request_deletion};
@@ -14,12 +13,12 @@ use crate::commands::backup::hold::{HoldArgs, ReleaseArgs};
 use crate::resource::cancel::{CancelArgs, Cancellable};
 use crate::resource::logs::LogsArgs;
 use crate::resource::{GetArgs, Operation, get};
-use crate::standalone::contents::ContentsArgs;
 use anyhow::Result;
 use clap::Subcommand;
 use create::BackupCreateArgs;
 use lifeboat_api::{Backup, BackupPhase, DownloadTargetKind};
 use lifeboat_client::Client;
+use lifeboat_standalone::contents::ContentsArgs;
 use lifeboat_terminal::flags::globals::Globals;
 use std::process::ExitCode;
 

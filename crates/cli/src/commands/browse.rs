@@ -1,11 +1,11 @@
 //! `lifeboat browse`: kubectl on a backup.
 
 use crate::commands::sandbox::{self, write_kubeconfig};
-use crate::requests::archive::FromServerArgs;
-use crate::standalone::backup_source::{self, OpenBackup, until_interrupted};
 use anyhow::{Context, Result};
 use clap::Args;
+use lifeboat_requests::archive::FromServerArgs;
 use lifeboat_sandbox::{Sandbox, SandboxOptions};
+use lifeboat_standalone::backup_source::{self, OpenBackup, until_interrupted};
 use lifeboat_terminal::flags::globals::Globals;
 use lifeboat_terminal::process::scratch::ScratchArgs;
 use lifeboat_terminal::process::signals::terminated;

@@ -204,7 +204,7 @@ fn names(what: Completed, typed: &OsStr) -> Vec<CompletionCandidate> {
     };
     let Some(globals) = globals(&words) else { return Vec::new() };
     let found = waited_for(async {
-        let client = crate::requests::client(&globals).await?;
+        let client = globals.client().await?;
         match what {
             Completed::Types => types(&client).await,
             Completed::Kind(Backup::KIND) => all::<Backup>(&client).await,

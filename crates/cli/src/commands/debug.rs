@@ -1,19 +1,14 @@
 //! `lifeboat debug`: bundles the information for support in one file (cli-and-install.md 2.8).
 
-mod bundle;
-mod clean;
-mod gather;
-mod lines;
-
-use crate::requests::{client, missing};
 use anyhow::{Context, Result, bail};
-use bundle::Bundle;
 use clap::Args;
-use gather::Gathering;
 use lifeboat_api::{Backup, Restore};
 use lifeboat_client::{Client, Object};
+use lifeboat_support::bundle::Bundle;
+use lifeboat_support::gather::Gathering;
 use lifeboat_terminal::flags::Optional;
 use lifeboat_terminal::flags::globals::Globals;
+use lifeboat_terminal::output::errors::missing;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -37,7 +32,7 @@ pub(crate) struct DebugArgs {
 
 impl DebugArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
-        let client = client(globals).await?;
+        let client = globals.client().await?;
         let namespace = &client.namespace;
         if !lifeboat_install::is_installed(&client.cluster, namespace).await? {
             bail!(

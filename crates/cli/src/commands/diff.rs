@@ -1,13 +1,13 @@
 //! `lifeboat diff`: compares two backups, or a backup with the cluster.
 
-use crate::requests::archive::FromServerArgs;
-use crate::standalone::backup_source::{self, OpenBackup, until_interrupted};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use lifeboat_browse::{ChangedObject, Diff, DiffCounts, DiffScope, LiveCluster, LiveDiff, LiveError, ObjectChange};
 use lifeboat_object::{GroupResource, chain, printable};
 use lifeboat_patch::{Difference, hide_secret_values};
+use lifeboat_requests::archive::FromServerArgs;
 use lifeboat_select::Selector;
+use lifeboat_standalone::backup_source::{self, OpenBackup, until_interrupted};
 use lifeboat_terminal::flags::globals::Globals;
 use lifeboat_terminal::flags::{self, List};
 use lifeboat_terminal::output::Output;

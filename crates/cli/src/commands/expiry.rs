@@ -1,6 +1,5 @@
 //! `lifeboat expiry`: the time at which backups expire, and the reasons why others are kept.
 
-use crate::requests::client;
 use crate::resource::expiry::{FormatArgs, lists};
 use crate::resource::release::RulesReleaseArgs;
 use anyhow::Result;
@@ -25,11 +24,11 @@ impl ExpiryArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
         let now = Timestamp::now();
         if self.release.is_asked()? {
-            let client = client(globals).await?;
+            let client = globals.client().await?;
             let lists = lists(&client).await?;
             return self.release.run(&client, &lists, now, |expiries| self.form.print(expiries, now)).await;
         }
-        let mut expiries = expiries(&lists(&client(globals).await?).await?, &TimeZone::UTC, now);
+        let mut expiries = expiries(&lists(&globals.client().await?).await?, &TimeZone::UTC, now);
         expiries.sort_by_key(|expiry| {
             let end = expiry.backup.status.expiration.map(Time::timestamp);
             (end.is_none(), end, expiry.backup.metadata.name.clone())

@@ -1,12 +1,12 @@
 //! `lifeboat history`: changes of one object over the backups of a bucket.
 
-use crate::standalone::backup_source::{self, until_interrupted};
-use crate::standalone::bucket_url::{self, Purpose};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use lifeboat_browse::{History, HistoryEvent, HistoryEventKind, HistoryOptions, types_of_backups};
 use lifeboat_object::{ApiResource, ObjectKey, printable};
 use lifeboat_patch::{Difference, hide_secret_values};
+use lifeboat_standalone::backup_source::{self, until_interrupted};
+use lifeboat_standalone::bucket_url::{self, Purpose};
 use lifeboat_terminal::flags::globals::Globals;
 use lifeboat_terminal::flags::object_name::{ObjectArgs, check_namespace};
 use lifeboat_terminal::flags::object_type::meant;

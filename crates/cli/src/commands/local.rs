@@ -6,8 +6,8 @@ mod list;
 mod restore;
 mod verify;
 
-use crate::standalone::contents::LocalContentsArgs;
 use clap::{Args, Subcommand};
+use lifeboat_standalone::contents::LocalContentsArgs;
 use lifeboat_terminal::flags::globals::Globals;
 use lifeboat_terminal::flags::object_namespace::ObjectNamespace;
 use std::process::ExitCode;

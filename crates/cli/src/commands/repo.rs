@@ -4,7 +4,6 @@
 pub(crate) mod cat;
 pub(crate) mod create;
 pub(crate) mod diff;
-pub(crate) mod get;
 mod identity;
 pub(crate) mod list;
 pub(crate) mod maintenance;
@@ -19,7 +18,6 @@ pub(crate) mod verbs;
 pub(crate) mod verify;
 
 use crate::commands::repo::random::random;
-use crate::standalone::bucket_url;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use lifeboat_bucket::{BlobStore, ListOptions, Prefixed};
@@ -29,6 +27,7 @@ use lifeboat_kopia::format::directory::DirectoryEntry;
 use lifeboat_kopia::format::time::UnixNanos;
 use lifeboat_kopia::snapshot::{Snapshot, choose, entry_at};
 use lifeboat_kopia::{KopiaError, OpenOptions, Repository, WriteOptions};
+use lifeboat_standalone::bucket_url;
 use lifeboat_terminal::flags::globals::Globals;
 use lifeboat_terminal::process::clock::clock;
 use lifeboat_terminal::process::scratch::{ScratchArgs, ScratchFolder};

@@ -2,7 +2,6 @@
 
 pub(crate) mod create;
 pub(crate) mod describe;
-pub(crate) mod get;
 pub(crate) mod plan;
 
 use crate::resource::cancel::{CancelArgs, Cancellable};

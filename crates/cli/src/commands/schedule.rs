@@ -3,7 +3,6 @@
 pub(crate) mod create;
 pub(crate) mod delete;
 pub(crate) mod describe;
-pub(crate) mod get;
 pub(crate) mod pause;
 pub(crate) mod retention;
 

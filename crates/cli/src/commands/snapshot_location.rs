@@ -1,7 +1,6 @@
 //! `lifeboat snapshot-location create|get|set`.
 
 pub(crate) mod create;
-pub(crate) mod get;
 pub(crate) mod set;
 
 use crate::resource::{GetArgs, get};

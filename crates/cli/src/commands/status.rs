@@ -3,22 +3,21 @@
 mod follow;
 mod looked;
 mod rhythm;
-mod screen;
 mod state;
 mod watched;
 
-use crate::requests::client;
 use crate::resource::Format;
 use anyhow::Result;
 use clap::Args;
 use clap::builder::EnumValueParser;
+use jiff::Timestamp;
 use lifeboat_lifecycle::coverage::Inventory;
 use lifeboat_terminal::flags::globals::Globals;
 use lifeboat_terminal::flags::{self, Optional};
 use lifeboat_terminal::output::exit_code::ATTENTION;
 use lifeboat_terminal::output::print_resource;
-use looked::{LOOKING, ServerQuery, StatusInput, inventory, next_backups};
-use screen::StatusScreen;
+use lifeboat_view::status::{StatusInput, StatusScreen};
+use looked::{LOOKING, ServerQuery, inventory, next_backups};
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
@@ -45,23 +44,23 @@ const FOLLOWING: lifeboat_api::Duration = lifeboat_api::Duration::from_secs(15);
 impl StatusArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
         let own = match self.watch {
-            true => client(&globals.with_requests_within(FOLLOWING)).await?,
-            false => client(globals).await?,
+            true => globals.with_requests_within(FOLLOWING).client().await?,
+            false => globals.client().await?,
         };
         // Which of its requests was not answered is only known when they give up before the answer is due.
         let asking = ServerQuery {
-            client: client(&globals.with_requests_within(self.timeout)).await?,
+            client: globals.with_requests_within(self.timeout).client().await?,
             patience: self.timeout.to_std(),
         };
         let program = &globals.program.name;
         if self.watch {
             let show = |known: Result<StatusInput<'_>, String>| match known {
-                Ok(view) => self.show(&StatusScreen::of(view, &own.namespace, program)),
+                Ok(view) => self.show(&StatusScreen::of(view, &own.namespace, program, Timestamp::now())),
                 Err(why) => self.tell(&why),
             };
             return Box::pin(watched::watch(&own, asking, show)).await.map(|()| ExitCode::SUCCESS);
         }
-        let patient = client(&globals.with_requests_within(LOOKING)).await?;
+        let patient = globals.with_requests_within(LOOKING).client().await?;
         let asked = async {
             let server = asking.ask().await;
             // One that is not there is not waited for once more.
@@ -70,7 +69,12 @@ impl StatusArgs {
         };
         let (inventory, (server, next_backups)) = tokio::join!(Box::pin(inventory(&own)), Box::pin(asked));
         let inventory = Inventory { next_backups, ..inventory? };
-        let status = StatusScreen::of(StatusInput { inventory: &inventory, server: &server }, &own.namespace, program);
+        let status = StatusScreen::of(
+            StatusInput { inventory: &inventory, server: &server },
+            &own.namespace,
+            program,
+            Timestamp::now(),
+        );
         self.show(&status)?;
         let is_well = status.server.is_ok() && status.coverage.attention.is_empty();
         Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::from(ATTENTION) })

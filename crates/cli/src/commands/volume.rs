@@ -1,13 +1,12 @@
 //! `lifeboat volume`: explains whether volumes are protected by a backup, and by which method.
 
-use crate::standalone::local_operation::document::document;
-use crate::view::preview::{volume_name, volume_value};
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use lifeboat_action::Actions;
 use lifeboat_api::Backup;
 use lifeboat_backup::{Env, PreviewedVolume, Request, Settings, VolumeExplanation, explain_volumes};
 use lifeboat_operation::Operation;
+use lifeboat_standalone::local_operation::document::document;
 use lifeboat_store::Store;
 use lifeboat_terminal::flags::globals::Globals;
 use lifeboat_terminal::flags::spec::BackupSpecArgs;
@@ -16,6 +15,7 @@ use lifeboat_terminal::output::progress::watched;
 use lifeboat_terminal::output::results::print_results;
 use lifeboat_terminal::output::{Output, print_resource};
 use lifeboat_terminal::process::clock::clock;
+use lifeboat_view::preview::{volume_name, volume_value};
 use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;

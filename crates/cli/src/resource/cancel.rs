@@ -2,7 +2,6 @@
 
 use super::change::change;
 use super::{Operation, together, wait};
-use crate::requests::client;
 use anyhow::{Result, bail};
 use clap::Args;
 use lifeboat_client::Client;
@@ -33,7 +32,7 @@ pub(crate) trait Cancellable: Operation {
 
 impl CancelArgs {
     pub(crate) async fn run<T: Cancellable>(self, globals: &Globals) -> Result<ExitCode> {
-        let client = client(globals).await?;
+        let client = globals.client().await?;
         let (word, title) = (T::WORD, T::TITLE);
         let mut out = std::io::stdout();
         let (mut sent, mut errors) = (Vec::new(), Vec::new());

@@ -1,8 +1,8 @@
 //! Changes to objects that the server writes, too.
 
-use crate::requests::missing;
 use anyhow::{Result, bail};
 use lifeboat_client::{ChangeResult, Client, Object};
+use lifeboat_terminal::output::errors::missing;
 
 /// Changes an object to the result of `to`, where `None` leaves it as it is; returns the object, and true if it was
 /// changed. `goal` describes the change in errors.

@@ -1,10 +1,10 @@
 //! Arguments and the search that the verb `describe` has for all nouns.
 
-use crate::requests::describe::FileArgs;
-use crate::requests::missing;
 use anyhow::Result;
 use clap::Args;
 use lifeboat_client::{Client, Object};
+use lifeboat_requests::describe::FileArgs;
+use lifeboat_terminal::output::errors::missing;
 
 /// Which objects to describe, and how much of them.
 #[derive(Debug, Args)]

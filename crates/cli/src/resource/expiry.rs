@@ -1,7 +1,7 @@
 //! `lifeboat expiry` and `lifeboat schedule retention`: the time at which backups expire, and the reasons why others
 //! are kept.
 
-use super::{Format, TableKind};
+use super::Format;
 use anyhow::Result;
 use clap::Args;
 use clap::builder::EnumValueParser;
@@ -14,6 +14,7 @@ use lifeboat_lifecycle::phase::keep::describe as describe_keepers;
 use lifeboat_terminal::flags::{self, Optional};
 use lifeboat_terminal::output::print_resource;
 use lifeboat_terminal::output::table::{Labels, print, time, until};
+use lifeboat_view::table::TableKind;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::Write;

@@ -1,14 +1,14 @@
 //! `lifeboat backup logs` and `restore logs`.
 
 use super::Operation;
-use crate::requests::artifact::{Downloads, artifact};
-use crate::requests::trust::TrustArgs;
-use crate::requests::{client, said};
 use anyhow::{Result, bail};
 use clap::Args;
 use lifeboat_api::{DownloadTargetKind, Duration};
+use lifeboat_requests::artifact::{Downloads, artifact};
+use lifeboat_requests::trust::TrustArgs;
 use lifeboat_terminal::flags;
 use lifeboat_terminal::flags::globals::Globals;
+use lifeboat_terminal::output::errors::tell;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -28,7 +28,7 @@ impl LogsArgs {
     /// Prints the log of an operation that has one by now.
     pub(crate) async fn run<T: Operation>(self, kind: DownloadTargetKind, globals: &Globals) -> Result<ExitCode> {
         let (word, name) = (T::WORD, &self.name);
-        let client = client(globals).await?;
+        let client = globals.client().await?;
         let Some(found) = client.get::<T>(name).await? else { bail!("{word} {name:?} does not exist") };
         if !found.has_log() {
             bail!(
@@ -38,7 +38,7 @@ impl LogsArgs {
         }
         let timeout = self.timeout.to_std();
         let (downloads, warning) = Downloads::new(&client, globals, &self.trust, found.backup_name(), timeout).await?;
-        said(warning)?;
+        tell(warning)?;
         let Some(log) = artifact(&downloads, kind, name).await? else {
             bail!("the log of {word} {name:?} is not in its storage location");
         };

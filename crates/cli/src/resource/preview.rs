@@ -1,28 +1,15 @@
-//! Preview of a backup or restore of the server, computed on this machine: with the user's own rights in the cluster,
-//! and with the credentials of the storage location that these let the user read.
+//! Flags of the preview of a restore, which this machine or the server makes.
 
-use super::server_plan::print_plan;
-use crate::commands::server::providers::StorageProviders;
-use crate::requests::missing;
-use crate::view::preview::{PlanFiles, ShownParts, Validate, print_backup, print_restore};
 use anyhow::{Result, bail};
 use clap::Args;
-use lifeboat_action::Actions;
-use lifeboat_api::{Backup, BackupStorageLocation, Restore, label_value, well_known};
-use lifeboat_api::{NoneOfSchedule, SourceCluster, choose_of_schedule};
-use lifeboat_bucket::Memory;
+use lifeboat_api::Restore;
 use lifeboat_client::Client;
-use lifeboat_control::open_location;
-use lifeboat_operation::Operation;
-use lifeboat_store::Store;
+use lifeboat_requests::plan::print_plan;
+use lifeboat_standalone::preview::{RestorePreview, find_backup};
+use lifeboat_terminal::flags::dry_run::{PlanFiles, Validate};
 use lifeboat_terminal::flags::globals::Globals;
-use lifeboat_terminal::output::Output;
-use lifeboat_terminal::output::errors;
-use lifeboat_terminal::output::progress::watched;
-use lifeboat_terminal::process::clock::clock;
-use std::path::Path;
+use lifeboat_view::preview::ShownParts;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 /// Flags of the preview of a restore.
 #[derive(Debug, Args)]
@@ -56,7 +43,7 @@ impl PreviewArgs {
     }
 
     pub(crate) fn show(&self, globals: &Globals) -> ShownParts {
-        ShownParts { secrets: self.show_secrets, ..ShownParts::of(globals) }
+        ShownParts { secrets: self.show_secrets, colours: globals.colour(), ..ShownParts::default() }
     }
 }
 
@@ -68,7 +55,7 @@ pub(crate) async fn preview_restore(
     show: ShownParts,
     args: &PreviewArgs,
 ) -> Result<ExitCode> {
-    let backup = source(&restore, client).await?;
+    let backup = find_backup(&restore, client).await?;
     restore.spec.backup_name.clone_from(&backup.metadata.name);
     restore.spec.schedule_name.clear();
     if args.by_server {
@@ -77,93 +64,7 @@ pub(crate) async fn preview_restore(
         }
         return Box::pin(print_plan(&restore, client, &args.server_address, show, &args.files)).await;
     }
-    let store = store(&backup.spec.storage_location, client, globals).await?;
-    let subject = format!("restore={}/{}", restore.metadata.namespace, restore.metadata.name);
-    let (cluster, operation) = (client.cluster.clone(), Operation::new(clock(), &subject, std::env::temp_dir()));
-    let env = lifeboat_restore::Env { cluster, store, actions: Actions::default(), operation };
     let asks_server = args.validate == Some(Validate::Server);
-    let settings = lifeboat_restore::Settings {
-        asks_server,
-        features: globals.features(),
-        ..lifeboat_restore::Settings::default()
-    };
-    Box::pin(print_restore(&lifeboat_restore::Request { restore, settings }, &env, show, &args.files)).await
-}
-
-/// Prints what a backup would hold.
-pub(crate) async fn preview_backup(
-    backup: Backup,
-    client: &Client,
-    globals: &Globals,
-    output: Option<Output>,
-) -> Result<ExitCode> {
-    let location = location(&backup.spec.storage_location, client).await?;
-    let store = match open(&location, client, globals).await {
-        Ok(store) => store,
-        // The server writes there, and a plan needs no more of it than the names of its backups.
-        Err(why) => {
-            let name = &backup.metadata.name;
-            errors::warn(Some(&format!("warning: {why:#}, so it is not known whether a backup {name} lies there")));
-            Store::new(Arc::new(Memory::default()))
-        }
-    };
-    let subject = format!("backup={}/{}", backup.metadata.namespace, backup.metadata.name);
-    let (cluster, operation) = (client.cluster.clone(), Operation::new(clock(), &subject, std::env::temp_dir()));
-    let env = lifeboat_backup::Env { cluster, store, actions: Actions::default(), operation };
-    let settings = lifeboat_backup::Settings {
-        served: true,
-        features: globals.features(),
-        ..lifeboat_backup::Settings::default()
-    };
-    let request = lifeboat_backup::Request { backup, settings };
-    let operation = lifeboat_backup::preview(&request, &env);
-    let preview = watched("dry run", &env.operation.progress, &env.operation.cancel, operation).await?;
-    print_backup(&preview, output)
-}
-
-/// The backup that would be restored: the one that is named, or the newest one of the schedule that is complete.
-async fn source(restore: &Restore, client: &Client) -> Result<Backup> {
-    let (name, schedule) = (&restore.spec.backup_name, &restore.spec.schedule_name);
-    if schedule.is_empty() {
-        return client.get(name).await?.ok_or_else(|| missing::<Backup>(name));
-    }
-    let label = format!("{}={}", well_known::LABEL_SCHEDULE_NAME, label_value(schedule));
-    let backups: Vec<Backup> = client.list(&label).await?;
-    let from = SourceCluster::of(restore);
-    let this = client.cluster.uid().await?;
-    let admits = |backup: &Backup| from.admits(backup, &this);
-    choose_of_schedule(&backups, schedule, false, admits).cloned().map_err(|none| match none {
-        NoneOfSchedule::Usable => anyhow::anyhow!("no backup of the schedule {schedule} is complete"),
-        NoneOfSchedule::Admitted(why) => anyhow::anyhow!(why),
-    })
-}
-
-/// Opens the store of a storage location, or of the default one when none is named.
-async fn store(name: &str, client: &Client, globals: &Globals) -> Result<Store> {
-    open(&location(name, client).await?, client, globals).await
-}
-
-/// The storage location of this name, or the default one when none is named.
-async fn location(location: &str, client: &Client) -> Result<BackupStorageLocation> {
-    let found = if location.is_empty() {
-        let locations: Vec<BackupStorageLocation> = client.list("").await?;
-        locations.into_iter().find(|location| location.spec.default)
-    } else {
-        client.get::<BackupStorageLocation>(location).await?
-    };
-    match found {
-        Some(found) => Ok(found),
-        None if location.is_empty() => bail!("no storage location is the default one: name one"),
-        None => Err(missing::<BackupStorageLocation>(location)),
-    }
-}
-
-/// Opens the store of this storage location.
-async fn open(found: &BackupStorageLocation, client: &Client, globals: &Globals) -> Result<Store> {
-    // Whatever the user may read on this machine.
-    let providers = StorageProviders::new(Some(Path::new("/")), globals.patience())?;
-    let bucket = open_location(client, &providers, found).await.map_err(|why| {
-        anyhow::anyhow!("the storage location {:?} cannot be read from here: {why}", found.metadata.name)
-    })?;
-    Ok(Store::new(bucket).with_patience(globals.patience()))
+    let preview = RestorePreview { restore, backup, asks_server, show, files: &args.files };
+    Box::pin(preview.print(client, globals)).await
 }

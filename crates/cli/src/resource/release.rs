@@ -4,7 +4,6 @@
 use super::change::change;
 use super::together;
 use crate::commands::backup::hold::unrecorded;
-use crate::requests::{missing, said};
 use anyhow::{Result, bail};
 use clap::Args;
 use jiff::Timestamp;
@@ -16,6 +15,7 @@ use lifeboat_lifecycle::phase::keep::Keeper;
 use lifeboat_lifecycle::phase::kept_by::schedule_label;
 use lifeboat_object::{counted, first_names_of};
 use lifeboat_terminal::flags::confirm::{ConfirmationTarget, asked, nobody_to_ask, question, refuse_without_terminal};
+use lifeboat_terminal::output::errors::{missing, tell};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -176,7 +176,7 @@ pub(crate) async fn release(
         match released.await {
             Ok((backup, _)) => {
                 writeln!(std::io::stdout(), "Backup \"{name}\" is released from the rules of its schedule.")?;
-                said(unrecorded(&backup, Some(locations), "goes on keeping it"))?;
+                tell(unrecorded(&backup, Some(locations), "goes on keeping it"))?;
             }
             Err(e) => errors.push(e),
         }

@@ -98,12 +98,7 @@ pub struct AtRest {
 pub async fn explain(client: &Client, options: &Options, clock: &ServerClock) -> Result<Explanation, ClusterError> {
     let mut world = World::default();
     for kind in MirroredKind::ALL {
-        let mut list = client.cluster.list(ListRequest {
-            resource: kind.resource(),
-            namespace: Some(client.namespace.clone()),
-            selector: String::new(),
-            metadata_only: false,
-        });
+        let mut list = client.cluster.list(ListRequest::all(kind.resource()).in_namespace(client.namespace.clone()));
         let mut all = Vec::new();
         while let Some(bodies) = list.next().await? {
             all.extend(bodies);

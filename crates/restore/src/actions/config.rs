@@ -44,12 +44,8 @@ async fn data(cluster: &Cluster, namespace: &str, action: &str) -> Result<BTreeM
     if namespace.is_empty() {
         return Ok(BTreeMap::new());
     }
-    let mut list = cluster.list(ListRequest {
-        resource: known::config_maps(),
-        namespace: Some(namespace.to_owned()),
-        selector: selector.clone(),
-        metadata_only: false,
-    });
+    let mut list = cluster
+        .list(ListRequest::all(known::config_maps()).in_namespace(namespace.to_owned()).labelled(selector.clone()));
     // By name: a list may hand out an object twice.
     let mut found = BTreeMap::new();
     loop {

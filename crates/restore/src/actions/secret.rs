@@ -38,12 +38,9 @@ impl Secret {
     }
 
     async fn list_accounts(&self, namespace: &str) -> Result<BTreeSet<String>, ActionError> {
-        let mut list = self.cluster.list(ListRequest {
-            resource: known::service_accounts(),
-            namespace: Some(namespace.to_owned()),
-            selector: String::new(),
-            metadata_only: true,
-        });
+        let mut list = self
+            .cluster
+            .list(ListRequest::all(known::service_accounts()).in_namespace(namespace.to_owned()).metadata_only());
         let mut names = BTreeSet::new();
         while let Some(bodies) = list.next().await.map_err(|e| ActionError::item(e.to_string()))? {
             for body in bodies {

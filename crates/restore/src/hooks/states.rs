@@ -220,12 +220,7 @@ impl Watched {
     /// Lists the pods, and watches them until the server ends that.
     async fn once(&self, namespace: &str, env: &Env) -> Result<(), ClusterError> {
         let resource = Arc::new(pods());
-        let mut list = env.cluster.list(ListRequest {
-            resource: Arc::clone(&resource),
-            namespace: Some(namespace.to_owned()),
-            selector: String::new(),
-            metadata_only: false,
-        });
+        let mut list = env.cluster.list(ListRequest::all(Arc::clone(&resource)).in_namespace(namespace.to_owned()));
         let known = self.there();
         let mut listed = HashSet::new();
         while let Some(bodies) = list.next().await? {

@@ -148,12 +148,7 @@ impl<'a> ClusterOnly<'a> {
         place: MappedNamespace<'_>,
         found: &mut ListResults,
     ) -> Result<(), ClusterError> {
-        let request = ListRequest {
-            resource: Arc::clone(api),
-            namespace: place.target.map(str::to_owned),
-            selector: String::new(),
-            metadata_only: true,
-        };
+        let request = ListRequest::all(Arc::clone(api)).in_namespace(place.target.map(str::to_owned)).metadata_only();
         let mut list = self.env.cluster.list(request);
         while let Some(bodies) = list.next().await? {
             for body in bodies {

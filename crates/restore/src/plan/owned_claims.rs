@@ -79,12 +79,7 @@ impl OwnedClaims {
         wanted: Option<&HashSet<Uid>>,
         env: &Env,
     ) -> Result<(), ClusterError> {
-        let request = ListRequest {
-            resource: Arc::clone(api),
-            namespace: namespace.map(str::to_owned),
-            selector: String::new(),
-            metadata_only: true,
-        };
+        let request = ListRequest::all(Arc::clone(api)).in_namespace(namespace.map(str::to_owned)).metadata_only();
         let mut list = env.cluster.list(request);
         while let Some(bodies) = list.next().await? {
             for body in bodies {

@@ -83,12 +83,11 @@ async fn unready(
     group: &GroupHandle,
     cluster: &Cluster,
 ) -> Result<Vec<String>, String> {
-    let mut list = cluster.list(ListRequest {
-        resource: Arc::clone(&types.snapshots),
-        namespace: None,
-        selector: format!("{}={}", well_known::LABEL_RESTORE_NAME, label_value(&restore.metadata.name)),
-        metadata_only: false,
-    });
+    let mut list = cluster.list(ListRequest::all(Arc::clone(&types.snapshots)).labelled(format!(
+        "{}={}",
+        well_known::LABEL_RESTORE_NAME,
+        label_value(&restore.metadata.name)
+    )));
     let mut out = Vec::new();
     while let Some(bodies) = list.next().await.map_err(|e| e.to_string())? {
         for snapshot in bodies.iter().filter_map(|body| serde_json::from_slice::<Value>(body).ok()) {

@@ -224,12 +224,13 @@ impl ClaimChecker<'_> {
         };
         let mut out = HashMap::new();
         for namespace in places {
-            let mut list = self.env.cluster.list(ListRequest {
-                resource: Arc::clone(&self.types.claims),
-                namespace,
-                selector: format!("{}={}", well_known::LABEL_RESTORE_NAME, label_value(&restore.metadata.name)),
-                metadata_only: false,
-            });
+            let mut list = self.env.cluster.list(
+                ListRequest::all(Arc::clone(&self.types.claims)).in_namespace(namespace).labelled(format!(
+                    "{}={}",
+                    well_known::LABEL_RESTORE_NAME,
+                    label_value(&restore.metadata.name)
+                )),
+            );
             while let Some(bodies) = list.next().await? {
                 for claim in bodies.iter().filter_map(|body| serde_json::from_slice::<Value>(body).ok()) {
                     let text = |field: &str| claim["metadata"][field].as_str().unwrap_or_default().to_owned();

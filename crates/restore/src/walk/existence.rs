@@ -138,8 +138,7 @@ async fn list(
     most: usize,
 ) -> (ListScope, Result<Option<Vec<DigestState>>, ClusterError>) {
     let (resource, namespace) = &place;
-    let request =
-        ListRequest { resource: api, namespace: namespace.clone(), selector: String::new(), metadata_only: true };
+    let request = ListRequest::all(api).in_namespace(namespace.clone()).metadata_only();
     let mut list = cluster.list(request);
     let mut out = Vec::new();
     loop {

@@ -95,12 +95,7 @@ impl Ground {
     pub(crate) async fn list(&self, resource: &str, kind: &str, namespaced: bool) -> BTreeMap<String, Value> {
         let group = if resource == "statefulsets" { "apps" } else { "" };
         let resource = ApiResource { namespaced, ..ApiResource::new(group, "v1", resource, kind) };
-        let mut list = self.cluster.list(lifeboat_cluster::ListRequest {
-            resource: Arc::new(resource),
-            namespace: None,
-            selector: String::new(),
-            metadata_only: false,
-        });
+        let mut list = self.cluster.list(lifeboat_cluster::ListRequest::all(resource));
         let mut out = BTreeMap::new();
         while let Some(bodies) = list.next().await.unwrap() {
             for body in bodies {

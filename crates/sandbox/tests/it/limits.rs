@@ -130,12 +130,7 @@ async fn our_own_client_lists_many_objects_through_it() {
     assert_eq!(catalog.failures, []);
     let wanted = GroupResource::new("", "configmaps");
     let resource = catalog.all().find(|r| r.group_resource() == wanted).unwrap().clone();
-    let request = ListRequest {
-        resource: Arc::clone(&resource),
-        namespace: Some("default".into()),
-        selector: String::new(),
-        metadata_only: false,
-    };
+    let request = ListRequest::all(Arc::clone(&resource)).in_namespace("default".to_owned());
     let mut list = cluster.list(request);
     while list.next().await.unwrap().is_some() {}
     // kube-root-ca.crt is one more.

@@ -7,6 +7,7 @@ use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use lifeboat_api::Duration;
 use lifeboat_bucket::PATIENCE;
+use lifeboat_client::Client;
 use lifeboat_cluster::{Cluster, ConnectOptions, PaceOptions};
 use std::path::PathBuf;
 
@@ -94,7 +95,15 @@ impl Globals {
         self.connect_with_pages_of(None).await
     }
 
-    /// The same with so many objects of a page of a list at most, 0 for all at once.
+    /// Connects to the cluster, for the resources of the namespace that the flags select.
+    ///
+    /// # Errors
+    /// When there is no usable kubeconfig.
+    pub async fn client(&self) -> anyhow::Result<Client> {
+        Ok(Client { cluster: self.connect().await?, namespace: self.namespace.clone() })
+    }
+
+    /// Connects to the cluster with so many objects of a page of a list at most, 0 for all at once.
     pub async fn connect_with_pages_of(&self, page_size: Option<u32>) -> anyhow::Result<Cluster> {
         let qps = (self.client_qps > 0.0).then_some(self.client_qps);
         let options = ConnectOptions {

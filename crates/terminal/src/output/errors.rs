@@ -1,7 +1,9 @@
 //! Prints errors and ends with the right code.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use lifeboat_api::Resource;
 use lifeboat_object::{chain, printable};
+use std::io::Write;
 use std::process::ExitCode;
 
 /// Prints the whole chain of causes, each of them once.
@@ -40,6 +42,20 @@ pub fn usage(error: &clap::Error, program: &str) -> ExitCode {
     // A closed standard output is no reason for another code.
     let _ = error.print();
     ExitCode::SUCCESS
+}
+
+/// Prints a warning of several lines at most, if there is one.
+///
+/// # Errors
+/// When standard error is closed.
+pub fn tell(warning: Option<String>) -> std::io::Result<()> {
+    warning.map_or(Ok(()), |warning| writeln!(std::io::stderr(), "{warning}"))
+}
+
+/// The error of an object that does not exist.
+#[must_use]
+pub fn missing<T: Resource>(name: &str) -> anyhow::Error {
+    anyhow::anyhow!("{}.velero.io \"{name}\" not found", T::PLURAL)
 }
 
 /// Prints in one line what the user should know before a command runs, or while it does.

@@ -1,15 +1,15 @@
 //! `lifeboat backup create`.
 
-use crate::requests::{client, missing};
-use crate::resource::preview::preview_backup;
 use crate::resource::{Format, OutputArgs, create, one_way_to_select, submitted};
 use anyhow::{Result, bail};
 use clap::Args;
 use jiff::Timestamp;
 use lifeboat_api::{Backup, BackupSpec, BackupStorageLocation, ObjectMeta, Schedule, VolumeSnapshotLocation};
 use lifeboat_client::Client;
+use lifeboat_standalone::preview::preview_backup;
 use lifeboat_terminal::flags::globals::Globals;
 use lifeboat_terminal::flags::spec::BackupSpecArgs;
+use lifeboat_terminal::output::errors::missing;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -44,7 +44,7 @@ impl BackupCreateArgs {
         }
         let mut given = Backup::default();
         self.spec.apply(&mut given);
-        let client = client(globals).await?;
+        let client = globals.client().await?;
         check_spec(&client, &given.spec).await?;
         let mut backup = match &self.from_schedule {
             None => given,

@@ -1,6 +1,5 @@
 //! `lifeboat backup delete`.
 
-use crate::requests::client;
 use crate::resource::expiry::lists;
 use crate::resource::{DeleteArgs, delete, of_which, together};
 use anyhow::{Result, bail};
@@ -40,7 +39,7 @@ impl BackupDeleteArgs {
         if !self.dry_run {
             return delete::<Backup>(&self.delete, globals).await;
         }
-        let client = client(globals).await?;
+        let client = globals.client().await?;
         self.delete.which.is_one_way()?;
         let (found, errors) = of_which::<Backup>(&self.delete.which, &client).await?;
         let lists = lists(&client).await?;

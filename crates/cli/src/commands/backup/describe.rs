@@ -1,14 +1,13 @@
 //! `lifeboat backup describe`.
 
-use crate::requests::client;
-use crate::requests::describe::{backup_facts, style};
 use crate::resource::describe::{DescribeArgs, between};
-use crate::view::describe::backup::describe;
-use crate::view::describe::json;
 use anyhow::{Result, bail};
 use clap::Args;
 use lifeboat_api::Backup;
+use lifeboat_requests::describe::{backup_facts, style};
 use lifeboat_terminal::flags::globals::Globals;
+use lifeboat_view::describe::backup::describe;
+use lifeboat_view::describe::json;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -29,7 +28,7 @@ impl BackupDescribeArgs {
             "json" => true,
             other => bail!("invalid output format {other:?}: it is plaintext or json"),
         };
-        let client = client(globals).await?;
+        let client = globals.client().await?;
         let style = style(globals, self.which.files.details);
         let found: Vec<Backup> = self.which.find(&client).await?;
         let single = found.len() == 1;

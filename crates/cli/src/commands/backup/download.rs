@@ -1,8 +1,8 @@
 //! `lifeboat backup download`.
 
-use crate::requests::archive::FromServerArgs;
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use lifeboat_requests::archive::FromServerArgs;
 use lifeboat_terminal::flags::Optional;
 use lifeboat_terminal::flags::globals::Globals;
 use std::fs::File;

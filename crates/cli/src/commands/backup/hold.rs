@@ -1,6 +1,5 @@
 //! `lifeboat backup hold` and `release`: a backup on hold is not deleted, neither when it expires nor on request.
 
-use crate::requests::{client, said};
 use crate::resource::change::change;
 use crate::resource::together;
 use anyhow::{Result, bail};
@@ -14,6 +13,7 @@ use lifeboat_lifecycle::phase::hold::Hold;
 use lifeboat_lifecycle::phase::location::location_of;
 use lifeboat_lifecycle::phase::request::deletion_is_asked;
 use lifeboat_terminal::flags::globals::Globals;
+use lifeboat_terminal::output::errors::tell;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -40,7 +40,7 @@ impl HoldArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
         let hold = until(&self.until, Timestamp::now())?;
         let value = hold.value();
-        let client = client(globals).await?;
+        let client = globals.client().await?;
         let requests: Vec<DeleteBackupRequest> = client.list("").await?;
         let locations = client.list("").await.ok();
         let mut errors = Vec::new();
@@ -52,7 +52,7 @@ impl HoldArgs {
             match write_hold(&client, name, Some(&value), may_be_held).await {
                 Ok((backup, _)) => {
                     writeln!(std::io::stdout(), "Backup \"{name}\" is {hold}.")?;
-                    said(unrecorded(&backup, locations.as_deref(), "may delete it"))?;
+                    tell(unrecorded(&backup, locations.as_deref(), "may delete it"))?;
                 }
                 Err(e) => errors.push(e),
             }
@@ -63,14 +63,14 @@ impl HoldArgs {
 
 impl ReleaseArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
-        let client = client(globals).await?;
+        let client = globals.client().await?;
         let locations = client.list("").await.ok();
         let mut errors = Vec::new();
         for name in &self.names {
             match write_hold(&client, name, None, |_| Ok(())).await {
                 Ok((backup, true)) => {
                     writeln!(std::io::stdout(), "The hold of backup \"{name}\" is released.")?;
-                    said(unrecorded(&backup, locations.as_deref(), "goes on holding it"))?;
+                    tell(unrecorded(&backup, locations.as_deref(), "goes on holding it"))?;
                 }
                 Ok((_, false)) => writeln!(std::io::stdout(), "Backup \"{name}\" is not held.")?,
                 Err(e) => errors.push(e),

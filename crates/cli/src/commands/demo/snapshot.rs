@@ -16,12 +16,7 @@ pub(crate) async fn take(cluster: &Cluster) -> Result<Snapshot> {
     let catalog = cluster.discover().await?;
     let mut out = Snapshot::new();
     for resource in catalog.preferred().filter(|r| r.can("list") && r.can("create") && r.can("get")) {
-        let mut list = cluster.list(ListRequest {
-            resource: Arc::clone(resource),
-            namespace: None,
-            selector: String::new(),
-            metadata_only: false,
-        });
+        let mut list = cluster.list(ListRequest::all(Arc::clone(resource)));
         while let Some(bodies) = list.next().await? {
             for body in bodies {
                 let item = Item::parse(Arc::clone(resource), body)?;

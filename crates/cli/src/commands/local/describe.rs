@@ -1,12 +1,12 @@
 //! `lifeboat local describe`.
 
-use crate::standalone::bucket_url::{self, Purpose};
 use clap::Args;
 use lifeboat_api::{Backup, BackupSpec, Time};
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::sidecar::ResourceList;
 use lifeboat_archive::volume_info::BackupVolumeInfo;
 use lifeboat_object::{ResultSet, Results};
+use lifeboat_standalone::bucket_url::{self, Purpose};
 use lifeboat_terminal::flags::globals::Globals;
 use lifeboat_terminal::output::Output;
 use lifeboat_terminal::output::print_resource;

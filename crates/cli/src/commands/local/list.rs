@@ -1,7 +1,7 @@
 //! `lifeboat local ls`.
 
-use crate::standalone::bucket_url::{self, Purpose};
 use clap::Args;
+use lifeboat_standalone::bucket_url::{self, Purpose};
 use lifeboat_store::BackupSummary;
 use lifeboat_terminal::flags::globals::Globals;
 use lifeboat_terminal::output::Output;

@@ -1,26 +1,16 @@
 //! `lifeboat local restore`.
 
-use crate::standalone::bucket_url::{self, Purpose};
-use crate::standalone::local_operation::document::document;
-use crate::standalone::local_operation::operation_key::{OperationKey, identity};
-use crate::standalone::local_operation::restore_run::{RestoreRun, ResumeRule, RunOutcome, run_restore};
-use crate::standalone::local_operation::specification::Specification;
-use crate::standalone::local_operation::state::{OldState, OperationState, OperationStateFile, ResumedOperation};
-use crate::view::preview::{PlanFiles, ShownParts, Validate, print_restore};
 use clap::Args;
-use lifeboat_action::Actions;
-use lifeboat_api::{Duration, Features, Restore, Time};
-use lifeboat_api::{SourceCluster, only_of_others, usable_of_schedule};
-use lifeboat_cluster::Cluster;
-use lifeboat_operation::Operation;
-use lifeboat_restore::{Env, Priorities, Request, Settings};
-use lifeboat_store::{Store, StoreError};
+use lifeboat_api::{Duration, Restore, SourceCluster};
+use lifeboat_restore::{Priorities, Settings};
+use lifeboat_standalone::local_operation::document::document;
+use lifeboat_standalone::local_restore::{BackupOrigin, LocalRestore, ScheduledBackup};
+use lifeboat_terminal::flags::dry_run::{PlanFiles, Validate};
 use lifeboat_terminal::flags::globals::Globals;
 use lifeboat_terminal::flags::spec::{RestoreSpecArgs, file, no_flags};
 use lifeboat_terminal::flags::{self, Optional};
 use lifeboat_terminal::output::Output;
-use lifeboat_terminal::output::errors;
-use lifeboat_terminal::process::clock::clock;
+use lifeboat_view::preview::ShownParts;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -107,145 +97,42 @@ pub(crate) struct RestoreArgs {
 
 impl RestoreArgs {
     pub(crate) async fn run(self, globals: &Globals) -> anyhow::Result<ExitCode> {
-        let store = bucket_url::open(&self.bucket, Purpose::Read, globals.patience()).await?;
-        let cluster = globals.connect().await?;
-        let backup = self.source(&store, &cluster).await?;
-        if self.dry_run {
-            return Box::pin(self.preview(globals, cluster, store, &backup)).await;
-        }
-        // By the cluster's clock, so that it compares with the creation times of objects.
-        let now = cluster.time().await?.unwrap_or_else(jiff::Timestamp::now);
-        let settings = self.settings(globals)?;
-        let new = OperationState::new(now);
-        let specification = self.specification(&self.restore(globals, &new, &backup)?, &settings, &store).await?;
-        let state = self.state(&cluster, &store, OperationState { specification, ..new }).await?;
-        let request = Request { restore: self.restore(globals, &state.content, &backup)?, settings };
-        let run = RestoreRun { state, until: ResumeRule::Ended, output: self.output };
-        match run_restore(&request, self.env(globals, cluster, store), run).await? {
-            RunOutcome::Done(code) => Ok(code),
-            // Its files in the bucket stay: the error says where the plan is.
-            RunOutcome::Refused { why, .. } => Err(why.into()),
-        }
-    }
-
-    /// The name of the backup to restore from.
-    async fn source(&self, store: &Store, cluster: &Cluster) -> anyhow::Result<String> {
-        if let Some(name) = &self.from_backup {
-            return Ok(name.clone());
-        }
-        let schedule = self.from_schedule.as_deref().unwrap_or_default();
-        let partly = *self.allow_partially_failed == Some(true);
-        let backups = store.backups().await?;
-        let backups = backups.iter().filter_map(|summary| summary.backup.as_deref().ok());
-        let usable = usable_of_schedule(backups, schedule, partly);
-        if usable.is_empty() {
-            let also = if partly { "" } else { "; --allow-partially-failed takes partial ones too" };
-            anyhow::bail!("no completed backup of schedule {schedule:?} is in {}{also}", store.describe())
-        }
-        let (from, this) = (SourceCluster::parse(&self.source_cluster), cluster.uid().await?);
-        let mut others = Vec::new();
-        for backup in usable {
-            let claimed = store.cluster_of(&backup.metadata.name).await?;
-            if from.admits_claim(claimed.as_deref(), &this) {
-                let by = match claimed {
-                    Some(uid) if uid == this => String::new(),
-                    Some(uid) => format!(", made by the cluster {uid}"),
-                    None => ", of which nothing says which cluster has made it".to_owned(),
-                };
-                let (name, began) = (&backup.metadata.name, backup.status.start_timestamp);
-                let of = began.map_or_else(String::new, |time| format!(" of {time}"));
-                errors::warn(Some(&format!("The newest backup of the schedule {schedule} is {name}{of}{by}.")));
-                return Ok(name.clone());
-            }
-            others.push(claimed);
-        }
-        anyhow::bail!(only_of_others(schedule, others.iter().map(Option::as_deref)))
-    }
-
-    /// The specification of the restore, which identifies the operation.
-    async fn specification(
-        &self,
-        restore: &Restore,
-        settings: &Settings,
-        store: &Store,
-    ) -> anyhow::Result<Specification> {
-        let uid = match store.backup(&restore.spec.backup_name).await {
-            // The restore itself says that there is none.
-            Err(StoreError::NoBackup { .. }) => String::new(),
-            found => found?.metadata.uid,
+        let (restore, settings) = (self.restore(globals)?, self.settings(globals)?);
+        let origin = match self.from_backup {
+            Some(name) => BackupOrigin::Named(name),
+            None => BackupOrigin::OfSchedule(ScheduledBackup {
+                schedule: self.from_schedule.unwrap_or_default(),
+                cluster: SourceCluster::parse(&self.source_cluster),
+                allow_partially_failed: *self.allow_partially_failed == Some(true),
+            }),
         };
-        Ok(Specification::of(&restore.spec)
-            .with("backup UID", uid)
-            .with("features", features(settings.features))
-            .with_rules("resource modifiers (digest)", settings.resource_modifiers.as_ref())
-            .with_rules("resource policies (digest)", settings.resource_policies.as_ref())
-            .with_rules("API version priorities (digest)", settings.version_priorities.as_ref()))
-    }
-
-    /// The state of an earlier run of the same restore into the same cluster that was cut off, or a new one.
-    ///
-    /// # Errors
-    /// The earlier run was one that does something else.
-    async fn state(&self, cluster: &Cluster, store: &Store, new: OperationState) -> anyhow::Result<OperationStateFile> {
-        let cluster = identity(cluster).await?;
-        let key = OperationKey { kind: "restore", bucket: store.describe(), cluster, name: self.name.clone() };
-        let state = OperationStateFile::open(&key, new.clone())?;
-        if let Some(old) = OldState::find(&key) {
-            let path = old.remove();
-            errors::warn(Some(&format!(
-                "warning: an earlier version was cut off in a restore {:?}, and its notes ({}) do not say into which cluster: they are \
-                 removed, and the restore begins anew. What is there already is left, or treated as --existing-resource-policy says.",
-                self.name,
-                path.display()
-            )));
-        }
-        if self.begin_anew {
-            return state.renewed(new);
-        }
-        match state.resume(new)? {
-            ResumedOperation::Same(state) => Ok(state),
-            ResumedOperation::Differs(differences) => anyhow::bail!(
-                "an earlier run of the restore {:?} into this cluster was cut off, and did something else: {}. The same command as then \
-                 goes on with it; --begin-anew forgets it, so that this one begins anew; under another name this one is a restore of its own",
-                self.name,
-                differences.join("; ")
-            ),
-        }
-    }
-
-    async fn preview(
-        &self,
-        globals: &Globals,
-        cluster: Cluster,
-        store: Store,
-        backup: &str,
-    ) -> anyhow::Result<ExitCode> {
-        let request = Request {
-            restore: self.restore(globals, &OperationState::new(clock()()), backup)?,
-            settings: self.settings(globals)?,
-        };
-        let env = self.env(globals, cluster, store);
-        let show = ShownParts {
+        let local = LocalRestore {
+            restore,
+            settings,
+            bucket: self.bucket,
+            origin,
+            begin_anew: self.begin_anew,
+            scratch: self.scratch.unwrap_or_else(std::env::temp_dir),
             output: self.output,
-            secrets: self.show_secrets,
-            details: self.details,
-            ..ShownParts::of(globals)
         };
-        Box::pin(print_restore(&request, &env, show, &self.plan_files)).await
+        if self.dry_run {
+            let show = ShownParts {
+                output: self.output,
+                secrets: self.show_secrets,
+                details: self.details,
+                colours: globals.colour(),
+                ..ShownParts::default()
+            };
+            return Box::pin(local.preview(globals, show, &self.plan_files)).await;
+        }
+        Box::pin(local.run(globals)).await
     }
 
-    fn env(&self, globals: &Globals, cluster: Cluster, store: Store) -> Env {
-        let subject = format!("restore={}/{}", globals.namespace, self.name);
-        let scratch = self.scratch.clone().unwrap_or_else(std::env::temp_dir);
-        Env { cluster, store, actions: Actions::default(), operation: Operation::new(clock(), &subject, scratch) }
-    }
-
-    fn restore(&self, globals: &Globals, content: &OperationState, backup: &str) -> anyhow::Result<Restore> {
+    /// Returns the restore that the flags and the file of the spec ask for, without its backup.
+    fn restore(&self, globals: &Globals) -> anyhow::Result<Restore> {
         let mut restore = Restore::default();
         restore.metadata.name.clone_from(&self.name);
         restore.metadata.namespace.clone_from(&globals.namespace);
-        restore.metadata.uid.clone_from(&content.uid);
-        restore.metadata.creation_timestamp = Some(Time::new(content.started));
         self.spec.apply(&mut restore);
         if let Some(file) = &self.spec_file {
             let mut none = Restore::default();
@@ -254,7 +141,6 @@ impl RestoreArgs {
         }
         // The flag of the command says from which.
         restore.spec.schedule_name.clear();
-        backup.clone_into(&mut restore.spec.backup_name);
         Ok(restore)
     }
 
@@ -276,13 +162,6 @@ impl RestoreArgs {
             ..Settings::default()
         })
     }
-}
-
-/// The features that are switched on, by their names.
-fn features(on: Features) -> Vec<&'static str> {
-    let Features { csi, api_group_versions } = on;
-    let all = [(csi, "EnableCSI"), (api_group_versions, "EnableAPIGroupVersions")];
-    all.into_iter().filter_map(|(is_on, name)| is_on.then_some(name)).collect()
 }
 
 #[cfg(test)]

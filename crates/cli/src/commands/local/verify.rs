@@ -1,8 +1,8 @@
 //! `lifeboat local verify`.
 
-use crate::standalone::bucket_url::{self, Purpose};
 use clap::Args;
 use lifeboat_archive::ReadLimits;
+use lifeboat_standalone::bucket_url::{self, Purpose};
 use lifeboat_store::OpenOptions;
 use lifeboat_terminal::flags::globals::Globals;
 use std::io::Write;

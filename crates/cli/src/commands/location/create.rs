@@ -1,6 +1,5 @@
 //! `lifeboat backup-location create`.
 
-use crate::requests::client;
 use crate::resource::{OutputArgs, create};
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
@@ -63,7 +62,7 @@ enum AccessMode {
 
 impl LocationCreateArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
-        let client = client(globals).await?;
+        let client = globals.client().await?;
         let location = self.location(globals)?;
         if self.default {
             refuse_second_default(&client, &self.name).await?;

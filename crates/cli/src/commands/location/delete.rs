@@ -1,6 +1,5 @@
 //! `lifeboat backup-location delete`.
 
-use crate::requests::client;
 use crate::resource::{DeleteArgs, chosen, together};
 use anyhow::Result;
 use lifeboat_api::{Backup, BackupRepository, BackupStorageLocation, label_value, well_known};
@@ -11,7 +10,7 @@ use std::process::ExitCode;
 
 /// Deletes locations, and what the cluster knows of what lies there.
 pub(crate) async fn delete(args: &DeleteArgs, globals: &Globals) -> Result<ExitCode> {
-    let client = client(globals).await?;
+    let client = globals.client().await?;
     let Some((found, mut errors)) = chosen::<BackupStorageLocation>(args, &client, |_| Vec::new()).await? else {
         return Ok(ExitCode::SUCCESS);
     };

@@ -1,7 +1,6 @@
 //! `lifeboat backup-location set`.
 
 use super::create::{certificates, credential, refuse_second_default};
-use crate::requests::client;
 use crate::resource::change::change;
 use anyhow::Result;
 use clap::Args;
@@ -30,7 +29,7 @@ pub(crate) struct SetArgs {
 
 impl SetArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
-        let client = client(globals).await?;
+        let client = globals.client().await?;
         let ca_cert = self.cacert.as_deref().map(certificates).transpose()?;
         let credential = credential(&self.credential)?;
         if *self.default == Some(true) {

@@ -1,6 +1,5 @@
 //! `lifeboat plugin add`.
 
-use crate::requests::client;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use lifeboat_install::{PluginChange, change_plugins};
@@ -41,7 +40,7 @@ impl PullPolicy {
 
 impl AddArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
-        let client = client(globals).await?;
+        let client = globals.client().await?;
         let question = format!(
             "The plugin {} is added to the server in {}.\nThis command changes the Deployment of the server: its pods are replaced.\n\
              What is in progress goes on when the new pod leads.",

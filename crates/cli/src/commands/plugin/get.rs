@@ -1,12 +1,11 @@
 //! `lifeboat plugin get`.
 
-use crate::requests::client;
-use crate::requests::status::server_status;
 use crate::resource::Format;
 use anyhow::Result;
 use clap::Args;
 use clap::builder::EnumValueParser;
 use lifeboat_api::{Duration, PluginInfo};
+use lifeboat_requests::status::server_status;
 use lifeboat_terminal::flags::globals::Globals;
 use lifeboat_terminal::flags::{self, Optional};
 use lifeboat_terminal::output::print_resource;
@@ -30,7 +29,7 @@ pub(crate) struct PluginGetArgs {
 impl PluginGetArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
         let asked = async {
-            let client = client(&globals.with_requests_within(self.timeout)).await?;
+            let client = globals.with_requests_within(self.timeout).client().await?;
             server_status(&client, self.timeout.to_std()).await
         };
         let mut out = std::io::stdout();

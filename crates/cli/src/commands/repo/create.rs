@@ -2,7 +2,6 @@
 
 use super::{Location, RepositoryArgs, password, prefix_of};
 use crate::commands::repo::random::random;
-use crate::standalone::bucket_url::{self, EmptyFolders};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use lifeboat_bucket::{BlobStore, Prefixed};
@@ -11,6 +10,7 @@ use lifeboat_kopia::crypto::{CipherAlgorithm, HashAlgorithm};
 use lifeboat_kopia::format::repository::NewRepository;
 use lifeboat_kopia::splitter::SplitterAlgorithm;
 use lifeboat_kopia::{KopiaError, Repository};
+use lifeboat_standalone::bucket_url::{self, EmptyFolders};
 use lifeboat_terminal::flags::globals::Globals;
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};

@@ -2,12 +2,12 @@
 
 use super::list::entry_document;
 use super::{RepositoryArgs, SnapshotPath};
-use crate::standalone::backup_source::until_interrupted;
 use anyhow::{Result, anyhow};
 use clap::Args;
 use lifeboat_kopia::format::directory::{DirectoryEntry, EntryType};
 use lifeboat_kopia::snapshot::{ChangedProperty, DiffItem, EntryChange, TreeDiff};
 use lifeboat_object::printable;
+use lifeboat_standalone::backup_source::until_interrupted;
 use lifeboat_terminal::flags::globals::Globals;
 use lifeboat_terminal::output::Output;
 use lifeboat_terminal::output::exit_code::{CheckOutcome, answered};

@@ -1,9 +1,7 @@
 //! `lifeboat restore create`.
 
-use crate::requests::{client, missing};
 use crate::resource::preview::{PreviewArgs, preview_restore};
 use crate::resource::{Format, OutputArgs, create, one_way_to_select, submitted};
-use crate::view::preview;
 use anyhow::{Result, bail};
 use clap::Args;
 use jiff::Zoned;
@@ -13,6 +11,8 @@ use lifeboat_client::Client;
 use lifeboat_terminal::flags::Optional;
 use lifeboat_terminal::flags::globals::Globals;
 use lifeboat_terminal::flags::spec::RestoreSpecArgs;
+use lifeboat_terminal::output::errors::missing;
+use lifeboat_view::preview;
 use std::process::ExitCode;
 
 /// Contents of the restore to create.
@@ -117,7 +117,7 @@ impl RestoreCreateArgs {
         if !self.dry_run {
             self.preview.refuse(self.details)?;
         }
-        let client = client(globals).await?;
+        let client = globals.client().await?;
         let mut restore = self.wanted.restore(&client).await?;
         let source = self.wanted.source();
         let name = self.name.unwrap_or_else(|| format!("{source}-{}", Zoned::now().strftime("%Y%m%d%H%M%S")));

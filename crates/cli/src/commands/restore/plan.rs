@@ -1,13 +1,12 @@
 //! `lifeboat restore plan` and `restore diff`.
 
 use super::create::RestoreContentArgs;
-use crate::requests::client;
 use crate::resource::preview::{PreviewArgs, preview_restore};
-use crate::view::preview;
 use anyhow::Result;
 use clap::Args;
 use lifeboat_terminal::flags::globals::Globals;
 use lifeboat_terminal::output::Output;
+use lifeboat_view::preview;
 use std::process::ExitCode;
 
 /// A restore that is not made.
@@ -58,7 +57,7 @@ async fn plan(
     show: preview::ShownParts,
     args: &PreviewArgs,
 ) -> Result<ExitCode> {
-    let client = client(globals).await?;
+    let client = globals.client().await?;
     let mut restore = wanted.restore(&client).await?;
     restore.metadata.name = format!("{}-plan", wanted.source());
     restore.metadata.namespace.clone_from(&globals.namespace);

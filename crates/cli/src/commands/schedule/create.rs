@@ -2,7 +2,6 @@
 
 use super::pause::SkipArgs;
 use crate::commands::backup::create::check_spec;
-use crate::requests::client;
 use crate::resource::keep::KeepArgs;
 use crate::resource::{OutputArgs, create};
 use anyhow::{Result, bail};
@@ -46,7 +45,7 @@ impl ScheduleCreateArgs {
             bail!("--schedule is required");
         }
         let schedule = self.made(globals);
-        let client = client(globals).await?;
+        let client = globals.client().await?;
         check_spec(&client, &schedule.spec.template).await?;
         if create(&client, &schedule, &self.show).await? {
             writeln!(std::io::stdout(), "Schedule \"{}\" created successfully.", self.name)?;

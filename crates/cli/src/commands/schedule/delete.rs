@@ -1,6 +1,5 @@
 //! `lifeboat schedule delete`.
 
-use crate::requests::client;
 use crate::resource::expiry::lists;
 use crate::resource::release::{kept_by_rules, release, released_with, staying};
 use crate::resource::{DeleteArgs, chosen, together};
@@ -26,7 +25,7 @@ pub(crate) struct ScheduleDeleteArgs {
 }
 
 pub(crate) async fn delete(args: &ScheduleDeleteArgs, globals: &Globals) -> Result<ExitCode> {
-    let (client, now) = (client(globals).await?, Timestamp::now());
+    let (client, now) = (globals.client().await?, Timestamp::now());
     args.delete.which.is_one_way()?;
     let lists = match lists(&client).await {
         Ok(lists) => lists,

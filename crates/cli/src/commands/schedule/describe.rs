@@ -1,13 +1,12 @@
 //! `lifeboat schedule describe`.
 
-use crate::requests::client;
-use crate::requests::describe::style;
 use crate::resource::describe::{between, find};
-use crate::view::describe::schedule::describe as schedule_text;
 use anyhow::Result;
 use clap::Args;
 use lifeboat_api::Schedule;
+use lifeboat_requests::describe::style;
 use lifeboat_terminal::flags::globals::Globals;
+use lifeboat_view::describe::schedule::describe as schedule_text;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -23,7 +22,7 @@ pub(crate) struct ScheduleDescribeArgs {
 
 impl ScheduleDescribeArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
-        let client = client(globals).await?;
+        let client = globals.client().await?;
         let style = style(globals, false);
         let found: Vec<Schedule> = find(&client, &self.names, &self.selector).await?;
         for (at, schedule) in found.iter().enumerate() {

@@ -1,6 +1,5 @@
 //! `lifeboat schedule pause` and `schedule unpause`.
 
-use crate::requests::client;
 use crate::resource::change::change;
 use crate::resource::{ObjectSelectionArgs, of_which, together};
 use anyhow::Result;
@@ -38,7 +37,7 @@ impl SkipArgs {
 
 impl PauseArgs {
     pub(crate) async fn run(self, paused: bool, globals: &Globals) -> Result<ExitCode> {
-        let client = client(globals).await?;
+        let client = globals.client().await?;
         self.which.is_one_way()?;
         let (found, mut errors) = of_which::<Schedule>(&self.which, &client).await?;
         let mut out = std::io::stdout();

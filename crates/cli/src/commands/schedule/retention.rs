@@ -1,6 +1,5 @@
 //! `lifeboat schedule retention`.
 
-use crate::requests::{client, missing, said};
 use crate::resource::expiry::{FormatArgs, lists};
 use crate::resource::keep::{self, KeepArgs};
 use crate::resource::release::{kept_by_rules, staying};
@@ -11,6 +10,7 @@ use jiff::tz::TimeZone;
 use lifeboat_api::Schedule;
 use lifeboat_lifecycle::phase::backup_expiry::expiries;
 use lifeboat_terminal::flags::globals::Globals;
+use lifeboat_terminal::output::errors::{missing, tell};
 use lifeboat_terminal::output::retention::retention_text;
 use std::io::Write;
 use std::process::ExitCode;
@@ -34,7 +34,7 @@ pub(crate) struct RetentionArgs {
 
 impl RetentionArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
-        let (client, name, now) = (client(globals).await?, &self.name, Timestamp::now());
+        let (client, name, now) = (globals.client().await?, &self.name, Timestamp::now());
         let rules = self.keep.rules();
         if (rules.is_some() || self.none) && !self.dry_run {
             keep::set(&client, name, rules.as_ref()).await?;
@@ -57,7 +57,7 @@ impl RetentionArgs {
         let mut expiries = expiries(&lists, &TimeZone::UTC, now);
         expiries.retain(|expiry| expiry.schedule.as_ref() == Some(name));
         if self.none && !self.dry_run {
-            said(staying(name, &kept_by_rules(&expiries, name)))?;
+            tell(staying(name, &kept_by_rules(&expiries, name)))?;
         }
         expiries.sort_by_key(|expiry| std::cmp::Reverse((expiry.stands_for, expiry.backup.metadata.name.clone())));
         self.form.print(&expiries, now)

@@ -5,9 +5,9 @@ use anyhow::{Context, Result};
 use async_trait::async_trait;
 use lifeboat_api::BackupStorageLocation;
 use lifeboat_api::well_known::PROVIDER_DIRECTORY;
-use lifeboat_bucket::{BlobStore, Gates, Prefixed, StorageAccess};
+use lifeboat_bucket::{BlobStore, Gates, StorageAccess};
 use lifeboat_control::Providers;
-use lifeboat_provider::ProviderSettings;
+use lifeboat_provider::{ProviderSettings, below_prefix, open_location};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,21 +43,14 @@ impl Providers for StorageProviders {
         access: StorageAccess,
     ) -> Result<Arc<dyn BlobStore>, String> {
         let name = location.spec.provider.as_str();
-        let store: Arc<dyn BlobStore> = match (lifeboat_provider::find(name), &self.plugins) {
-            _ if name.is_empty() => return Err("object storage provider name must not be empty".to_owned()),
-            (_, Some(plugins)) if plugins.has_store(name) => plugins.object_store(location, access).await?,
-            (Some(provider), _) => provider.open(location, access, &self.settings).await?,
-            (None, plugins) => {
-                let elsewhere = match plugins {
-                    Some(_) => "no plugin of this server has it: add it with `plugin add IMAGE`",
-                    None => "those of plugins are known to the server alone",
-                };
-                let built_in = lifeboat_provider::plugin_names().join(" and ");
-                return Err(format!("there is no provider {name:?}: built in are {built_in}, and {elsewhere}"));
-            }
+        if let Some(plugins) = self.plugins.as_ref().filter(|plugins| plugins.has_store(name)) {
+            return Ok(below_prefix(location, plugins.object_store(location, access).await?));
+        }
+        let others = match self.plugins {
+            Some(_) => "no plugin of this server has it: add it with `plugin add IMAGE`",
+            None => "those of plugins are known to the server alone",
         };
-        let prefix = location.spec.object_storage.prefix.trim_matches('/');
-        Ok(if prefix.is_empty() { store } else { Arc::new(Prefixed::new(store, format!("{prefix}/"))) })
+        open_location(location, access, &self.settings, others).await
     }
 
     fn may_keep(&self, location: &BackupStorageLocation) -> bool {

@@ -1,7 +1,6 @@
 //! `lifeboat snapshot-location create`.
 
 use crate::commands::location::create::credential;
-use crate::requests::client;
 use crate::resource::{OutputArgs, create};
 use anyhow::Result;
 use clap::Args;
@@ -35,7 +34,7 @@ pub(crate) struct SnapshotLocationCreateArgs {
 impl SnapshotLocationCreateArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
         let location = self.location(globals)?;
-        if create(&client(globals).await?, &location, &self.show).await? {
+        if create(&globals.client().await?, &location, &self.show).await? {
             writeln!(std::io::stdout(), "Snapshot volume location \"{}\" configured successfully.", self.name)?;
         }
         Ok(ExitCode::SUCCESS)

@@ -1,7 +1,6 @@
 //! `lifeboat snapshot-location set`.
 
 use crate::commands::location::create::credential;
-use crate::requests::client;
 use crate::resource::change::change;
 use anyhow::Result;
 use clap::Args;
@@ -23,7 +22,7 @@ pub(crate) struct SnapshotLocationSetArgs {
 
 impl SnapshotLocationSetArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
-        let client = client(globals).await?;
+        let client = globals.client().await?;
         let credential = credential(&self.credential)?;
         change(&client, &self.name, "configured", |before: &VolumeSnapshotLocation| {
             let mut after = before.clone();

@@ -1,15 +1,14 @@
 //! Data of the status, read once.
 
-use crate::requests::status::{server_answer, server_status};
 use crate::resource::expiry::lists;
 use anyhow::{Context, Result};
 use lifeboat_api::ObjectMeta;
 use lifeboat_client::Client;
 use lifeboat_cluster::ClusterError;
-use lifeboat_control::namespaces_to_protect;
-use lifeboat_lifecycle::coverage::Inventory;
+use lifeboat_lifecycle::coverage::{Inventory, NamespaceInventory, namespace_to_protect};
 use lifeboat_lifecycle::next_backups::NextBackups;
 use lifeboat_object::ApiResource;
+use lifeboat_requests::status::{server_answer, server_status};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -50,7 +49,7 @@ pub(super) async fn inventory(client: &Client) -> Result<Inventory> {
     let mut claims = BTreeMap::<String, u64>::new();
     let (lists, mut namespaces, counted) = tokio::try_join!(
         lists(client),
-        async { unless_forbidden(namespaces_to_protect(&client.cluster, &client.namespace).await, WITHOUT_NAMESPACES) },
+        async { unless_forbidden(namespaces_to_protect(client).await, WITHOUT_NAMESPACES) },
         async {
             let take = |meta: ObjectMeta| *claims.entry(meta.namespace).or_default() += 1;
             unless_forbidden(
@@ -75,9 +74,10 @@ fn unless_forbidden<T>(listed: Result<T, ClusterError>, without: &'static str) -
     }
 }
 
-/// The data of the status.
-pub(super) struct StatusInput<'a> {
-    pub(super) inventory: &'a Inventory,
-    /// The version of the server, or why it is not known.
-    pub(super) server: &'a Result<String, String>,
+/// The namespaces that need protection: all but those that the rules leave out.
+async fn namespaces_to_protect(client: &Client) -> Result<Vec<NamespaceInventory>, ClusterError> {
+    let mut found = Vec::new();
+    let take = |meta: ObjectMeta| found.extend(namespace_to_protect(meta, &client.namespace));
+    client.cluster.each_metadata(&ApiResource::namespaces(), None, "", take).await?;
+    Ok(found)
 }

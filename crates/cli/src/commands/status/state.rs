@@ -1,9 +1,9 @@
 //! Current state of the cluster while the status is watched, and updates of it. Pure.
 
-use super::looked::StatusInput;
 use lifeboat_api::ObjectMeta;
 use lifeboat_lifecycle::coverage::{Inventory, namespace_to_protect};
 use lifeboat_reconcile::MirrorEvent;
+use lifeboat_view::status::StatusInput;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The current state of the cluster.

@@ -1,10 +1,11 @@
 //! State behind `lifeboat status --watch`, kept up to date by watches.
 
 use super::follow::{ask, begin};
-use super::looked::{ServerQuery, StatusInput};
+use super::looked::ServerQuery;
 use super::rhythm::RefreshTimer;
 use anyhow::{Context, Result, bail};
 use lifeboat_client::Client;
+use lifeboat_view::status::StatusInput;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};

@@ -79,7 +79,7 @@ pub(crate) async fn each(cluster: &Cluster, request: ListRequest, mut take: impl
 
 /// A list of all objects of a type that a label selects; of all of the type for an empty one.
 pub(crate) fn selected(resource: &Arc<ApiResource>, selector: String) -> ListRequest {
-    ListRequest { resource: Arc::clone(resource), namespace: None, selector, metadata_only: false }
+    ListRequest::all(Arc::clone(resource)).labelled(selector)
 }
 
 fn parsed(resource: &ApiResource, body: &[u8]) -> Result<Value, CsiError> {

@@ -50,8 +50,7 @@ fn discovered(catalog: &Catalog) -> Result<Option<SnapshotTypes>, CsiError> {
 /// without them answers that there is no such type. Who may not ask has taken none.
 async fn confirm_absence(cluster: &Cluster) -> Result<(), CsiError> {
     let resource = Arc::new(ApiResource::new(SNAPSHOT_API, "v1", "volumesnapshots", "VolumeSnapshot"));
-    let mut list =
-        cluster.list(ListRequest { resource, namespace: None, selector: String::new(), metadata_only: true });
+    let mut list = cluster.list(ListRequest::all(resource).metadata_only());
     let why = match list.next().await {
         Err(e) if e.is_not_found() || e.is_denied() => return Ok(()),
         Err(e) => e.to_string(),

@@ -179,12 +179,11 @@ impl FollowedSnapshots {
     /// Lists and then watches, in one namespace or in all, until there is an error.
     async fn once(&self, source: &FollowQuery, namespace: Option<&str>) -> Result<(), ClusterError> {
         let FollowQuery { cluster, resource, selector } = source;
-        let mut list = cluster.list(ListRequest {
-            resource: Arc::clone(resource),
-            namespace: namespace.map(str::to_owned),
-            selector: selector.clone(),
-            metadata_only: false,
-        });
+        let mut list = cluster.list(
+            ListRequest::all(Arc::clone(resource))
+                .in_namespace(namespace.map(str::to_owned))
+                .labelled(selector.clone()),
+        );
         let mut listed: HashMap<(String, String), SnapshotState> = HashMap::new();
         while let Some(bodies) = list.next().await? {
             listed.extend(bodies.iter().filter_map(read).map(|state| (state.key(), state)));

@@ -5,7 +5,7 @@
 //! last.
 
 use crate::method::csi::answer::{is_being_deleted, text};
-use crate::method::csi::api::{SnapshotApi, each, selected};
+use crate::method::csi::api::{SnapshotApi, each};
 use crate::method::csi::at_once::some_at_once;
 use crate::method::csi::backup::members::{
     GROUP_BEING_DELETED, GROUP_CONTENT_FINALIZER, GROUP_FINALIZER, GroupName, HANDLE_OF_GROUP, is_content_of, is_member,
@@ -226,7 +226,7 @@ impl Groups<'_> {
         namespace: Option<&str>,
         wanted: impl Fn(&Value) -> bool,
     ) -> Result<Vec<Value>, CsiError> {
-        let request = ListRequest { namespace: namespace.map(str::to_owned), ..selected(resource, String::new()) };
+        let request = ListRequest::all(Arc::clone(resource)).in_namespace(namespace.map(str::to_owned));
         let mut out = Vec::new();
         each(self.api.cluster, request, |object| out.extend(Some(object).filter(|object| wanted(object)))).await?;
         Ok(out)

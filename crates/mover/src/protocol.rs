@@ -1,0 +1,163 @@
+//! The words between a mover's pod and the node agent that started it (kopia-and-data-path.md B.8.7, api-and-controllers.md 3.18).
+//!
+//! The pod waits until its resource is `InProgress`, moves the bytes, and reports by Events on that resource and by its
+//! termination message, with which it ends: the result as JSON and exit code 0, or the error's text and exit code 1. Where an
+//! Event and the termination message differ the latter holds.
+
+use serde::{Deserialize, Serialize};
+
+/// The file in which a container leaves the text that its pod's status shows.
+pub const TERMINATION_FILE: &str = "/dev/termination-log";
+
+/// The end of an error's text by which a node agent sees that the transfer was canceled and did not fail.
+pub const CANCELED: &str = "data path is canceled";
+
+/// The most bytes of a termination message (Kubernetes cuts longer ones).
+pub const TERMINATION_LIMIT: usize = 4096;
+
+/// The directory in a restored volume, and the file in it named by the UID of the Restore, for which the init container
+/// `restore-wait` waits (B.8.8).
+pub const MARK_DIRECTORY: &str = ".velero";
+
+/// The reasons of the Events of a pod on its resource.
+pub mod reason {
+    /// The transfer begins.
+    pub const STARTED: &str = "Data-Path-Started";
+    /// Bytes so far: [`Bytes`](super::Bytes) as JSON.
+    pub const PROGRESS: &str = "Data-Path-Progress";
+    /// The result: [`BackupResult`](super::BackupResult) or [`RestoreResult`](super::RestoreResult) as JSON.
+    pub const COMPLETED: &str = "Data-Path-Completed";
+    /// The error's text.
+    pub const FAILED: &str = "Data-Path-Failed";
+    /// A cancellation was seen.
+    pub const CANCELING: &str = "Data-Path-Canceling";
+    /// The transfer was canceled.
+    pub const CANCELED: &str = "Data-Path-Canceled";
+    /// The last Event, always.
+    pub const STOPPED: &str = "Data-Path-Stopped";
+}
+
+/// Bytes of a transfer so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Bytes {
+    /// In all, as far as known.
+    pub total_bytes: i64,
+    /// Done.
+    pub done_bytes: i64,
+}
+
+/// The mode of a volume.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum VolumeMode {
+    /// A mounted file system.
+    #[default]
+    Filesystem,
+    /// A device.
+    Block,
+}
+
+/// A volume as the pod sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AccessPoint {
+    /// The mount point or device in the pod.
+    pub by_path: String,
+    /// Its mode.
+    pub volume_mode: VolumeMode,
+}
+
+/// The result of a backup.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct BackupResult {
+    /// The snapshot in the repository; empty for an empty volume.
+    #[serde(rename = "snapshotID")]
+    pub snapshot_id: String,
+    /// True when there was nothing to save.
+    pub empty_snapshot: bool,
+    /// The volume.
+    pub source: AccessPoint,
+    /// Bytes in all.
+    pub total_bytes: i64,
+    /// Bytes that were not taken from the snapshot before.
+    pub incremental_bytes: i64,
+}
+
+/// The result of a restore.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RestoreResult {
+    /// The volume.
+    pub target: AccessPoint,
+    /// Bytes in all.
+    pub total_bytes: i64,
+}
+
+/// The end of a pod, as its termination message says it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PodEnd<R> {
+    /// It is done.
+    Completed(R),
+    /// It was canceled, with the whole text.
+    Canceled(String),
+    /// It failed, with the text.
+    Failed(String),
+}
+
+/// Reads the termination message of a pod that has ended with this success. A message that is no result is a failure.
+#[must_use]
+pub fn pod_end<R: for<'de> Deserialize<'de>>(has_succeeded: bool, message: &str) -> PodEnd<R> {
+    if !has_succeeded {
+        return match message.trim_end().ends_with(CANCELED) {
+            true => PodEnd::Canceled(message.to_owned()),
+            false => PodEnd::Failed(message.to_owned()),
+        };
+    }
+    match serde_json::from_str(message) {
+        Ok(result) => PodEnd::Completed(result),
+        Err(e) => PodEnd::Failed(format!("the mover's pod has ended without a result that can be read ({e})")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn results_have_the_names_of_velero() {
+        let source = AccessPoint { by_path: "/uid".into(), volume_mode: VolumeMode::Block };
+        let backup = BackupResult {
+            snapshot_id: "k1".into(),
+            empty_snapshot: false,
+            source: source.clone(),
+            total_bytes: 3,
+            incremental_bytes: 2,
+        };
+        let access = json!({"byPath": "/uid", "volumeMode": "Block"});
+        let expected = json!({
+            "snapshotID": "k1", "emptySnapshot": false, "source": access, "totalBytes": 3, "incrementalBytes": 2,
+        });
+        assert_eq!(serde_json::to_value(&backup).unwrap(), expected);
+        let restore = RestoreResult { target: source, total_bytes: 3 };
+        assert_eq!(serde_json::to_value(&restore).unwrap(), json!({"target": access, "totalBytes": 3}));
+        let bytes = Bytes { total_bytes: 9, done_bytes: 4 };
+        assert_eq!(serde_json::to_value(bytes).unwrap(), json!({"totalBytes": 9, "doneBytes": 4}));
+    }
+
+    #[test]
+    fn an_end_is_read_from_the_termination_message() {
+        let done = r#"{"target":{"byPath":"/uid","volumeMode":"Filesystem"},"totalBytes":7}"#;
+        let target = AccessPoint { by_path: "/uid".into(), volume_mode: VolumeMode::Filesystem };
+        let completed = PodEnd::Completed(RestoreResult { target, total_bytes: 7 });
+        assert_eq!(pod_end::<RestoreResult>(true, done), completed);
+        let canceled = "error running data path: data path is canceled";
+        assert_eq!(pod_end::<RestoreResult>(false, canceled), PodEnd::Canceled(canceled.into()));
+        assert_eq!(pod_end::<RestoreResult>(false, "no space"), PodEnd::Failed("no space".into()));
+        let PodEnd::Failed(message) = pod_end::<RestoreResult>(true, "") else {
+            panic!("an empty message is no result")
+        };
+        assert!(message.starts_with("the mover's pod has ended without a result that can be read"), "{message}");
+    }
+}
