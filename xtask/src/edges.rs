@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 /// The crates that each crate may use. Changing this needs a page in `docs/adr/`.
-const EDGES: [(&str, &[&str]); 32] = [
+const EDGES: [(&str, &[&str]); 33] = [
     ("api", &[]),
     ("object", &[]),
     ("select", &["api", "object"]),
@@ -56,6 +56,10 @@ const EDGES: [(&str, &[&str]); 32] = [
         ],
     ),
     ("node", &["api", "object", "operation", "cluster", "client", "reconcile", "mover"]),
+    (
+        "serve",
+        &["api", "object", "operation", "bucket", "provider", "cluster", "client", "kopia", "mover", "repository"],
+    ),
     ("plugin-proto", &[]),
     ("plugin", &["api", "object", "operation", "action", "bucket", "plugin-proto"]),
     ("plugin-sdk", &["api", "object", "action", "plugin-proto"]),
@@ -91,6 +95,7 @@ const EDGES: [(&str, &[&str]); 32] = [
             "s3",
             "sandbox",
             "select",
+            "serve",
             "store",
             "terminal",
             "volume",
@@ -111,11 +116,12 @@ const USES_SERVER: [&str; 4] = [
 const DEV_ROOMS: [(&str, &[&str]); 2] = [("testbed", &["object"]), (FLOOR, &[])];
 
 /// The crates that the tests of a crate may use beside those of the crate itself and the crates for development.
-const TEST_EDGES: [(&str, &[&str]); 10] = [
+const TEST_EDGES: [(&str, &[&str]); 11] = [
     ("cli", &["plugin-sdk"]),
     ("operation", &["archive"]),
     ("client", &["sandbox"]),
     ("node", &["sandbox"]),
+    ("serve", &["sandbox"]),
     ("backup", &["bucket", "sandbox"]),
     ("restore", &["bucket", "sandbox"]),
     ("control", &["sandbox"]),
