@@ -11,6 +11,7 @@ use crate::commands::browse::BrowseArgs;
 use crate::commands::bug::BugArgs;
 use crate::commands::client::ClientCommand;
 use crate::commands::completion::CompletionArgs;
+use crate::commands::data_mover::DataMoverCommand;
 use crate::commands::debug::DebugArgs;
 use crate::commands::demo::DemoArgs;
 use crate::commands::diff::DiffArgs;
@@ -22,8 +23,10 @@ use crate::commands::location::LocationCommand;
 use crate::commands::man::ManArgs;
 use crate::commands::migrate::MigrateCommand;
 use crate::commands::plugin::PluginCommand;
+use crate::commands::pod_volume::PodVolumeCommand;
 use crate::commands::repo::verbs::RepoCommand;
 use crate::commands::restore::RestoreCommand;
+use crate::commands::restore_helper::RestoreHelperArgs;
 use crate::commands::sandbox::SandboxArgs;
 use crate::commands::schedule::ScheduleCommand;
 use crate::commands::server::ServerArgs;
@@ -128,6 +131,15 @@ enum Command {
     Migrate(MigrateCommand),
     /// Run the server: make what the velero.io resources of a namespace ask for
     Server(Box<ServerArgs>),
+    /// Move the bytes of one volume of a pod: run by node agents in pods of their own
+    #[command(subcommand, hide = true)]
+    PodVolume(PodVolumeCommand),
+    /// Move the bytes of one snapshot of a volume: run by node agents in pods of their own
+    #[command(subcommand, hide = true)]
+    DataMover(DataMoverCommand),
+    /// Wait until the volumes of a restored pod are filled: run by its init container
+    #[command(hide = true)]
+    RestoreHelper(RestoreHelperArgs),
     /// Run an in-memory Kubernetes API server and write its kubeconfig to the file named by --kubeconfig
     Sandbox(SandboxArgs),
     /// Make an application in a sandbox, back it up, lose it, restore it, and compare every field
@@ -216,7 +228,11 @@ impl Lifeboat {
 
     /// Returns true if the command starts its own log.
     pub(crate) fn logs_itself(&self) -> bool {
-        matches!(&self.command, Command::Server(server) if server.serves())
+        match &self.command {
+            Command::Server(server) => server.serves(),
+            Command::PodVolume(_) | Command::DataMover(_) => true,
+            _ => false,
+        }
     }
 
     pub(crate) async fn run(self) -> anyhow::Result<ExitCode> {
@@ -251,6 +267,9 @@ impl Lifeboat {
             Command::Uninstall(uninstall) => uninstall.run(&self.globals).await,
             Command::Migrate(command) => Box::pin(command.run(&self.globals)).await,
             Command::Server(server) => server.run(&self.globals).await,
+            Command::PodVolume(command) => Box::pin(command.run(&self.globals)).await,
+            Command::DataMover(command) => Box::pin(command.run(&self.globals)).await,
+            Command::RestoreHelper(args) => args.run().await,
             Command::Sandbox(sandbox) => sandbox.run(&self.globals).await,
         }
     }

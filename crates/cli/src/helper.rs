@@ -1,9 +1,12 @@
 //! The other programs of Velero's image (cli-and-install.md 1.1). In the image they are names of this one.
 
+use crate::commands::restore_helper::wait_for_volumes;
 use anyhow::{Context, Result, bail};
+use lifeboat_serve::restore_helper::RESTORES;
 use lifeboat_terminal::output::errors::report;
 use lifeboat_terminal::process::signals::terminated;
 use std::ffi::OsString;
+use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -21,6 +24,11 @@ pub(crate) fn run() -> Option<ExitCode> {
     let mut args = std::env::args_os();
     let helper = named(&args.next()?)?;
     let args: Vec<OsString> = args.collect();
+    if helper == Helper::RestoreWait && args.len() != 1 {
+        // compat: the words of Velero's helper. Where nobody reads them the exit code says as much.
+        let _ = writeln!(std::io::stderr(), "ERROR: exactly one argument must be provided, the restore's UID");
+        return Some(ExitCode::FAILURE);
+    }
     Some(match helper.run(&args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => report(&e),
@@ -52,11 +60,14 @@ impl Helper {
                     Ok(())
                 })
             }
-            // To let the pod go on would give it empty volumes.
-            Self::RestoreWait => bail!(
-                "velero-restore-helper: this version restores no data of volumes, so there is nothing to wait for; \
-                 the pod was restored by Velero, whose image has the program it needs"
-            ),
+            Self::RestoreWait => {
+                let [uid] = args else {
+                    bail!("exactly one argument must be provided, the restore's UID");
+                };
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+                let runtime = runtime.context("start the runtime")?;
+                runtime.block_on(wait_for_volumes(Path::new(RESTORES), &uid.to_string_lossy()))
+            }
         }
     }
 }

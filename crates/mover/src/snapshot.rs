@@ -64,7 +64,10 @@ pub async fn snapshot(
     let policies = Policies::load(&manifests, &options.source)?;
     let snapshots = manifests.snapshots();
     let parents: Vec<&DirectoryEntry> = match options.incremental {
-        true => choose(&snapshots, &options.source).into_iter().filter_map(|one| one.root.as_ref()).collect(),
+        true => choose(&snapshots, &options.source, options.parent.as_deref())
+            .into_iter()
+            .filter_map(|one| one.root.as_ref())
+            .collect(),
         false => Vec::new(),
     };
     expect(&parents, progress);

@@ -2,7 +2,7 @@
 
 mod credentials;
 mod explain;
-mod logrus;
+pub(crate) mod logrus;
 mod plugins;
 pub(crate) mod providers;
 
@@ -230,7 +230,7 @@ fn lease_times(text: &str) -> Result<LeaseTimes> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum LogFormat {
+pub(crate) enum LogFormat {
     Text,
     Json,
 }

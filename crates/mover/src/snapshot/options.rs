@@ -22,6 +22,9 @@ pub struct SnapshotOptions {
     /// Takes files over from earlier snapshots of the source where size, times, mode and owner are the same. Otherwise every
     /// file is read; what is in the repository is stored once all the same.
     pub incremental: bool,
+    /// The ID of the snapshot that files are taken over from, instead of the latest complete one of the source. One that is not
+    /// there, or was not finished, gives no files.
+    pub parent: Option<String>,
     /// The most files that are read at once; `None` takes what the policy says, or twice the processors.
     pub files_at_once: Option<usize>,
     /// The times at which what is done so far is kept.
@@ -69,6 +72,7 @@ impl SnapshotOptions {
             tags: BTreeMap::new(),
             pins: Vec::new(),
             incremental: true,
+            parent: None,
             files_at_once: None,
             checkpoints: Checkpoints::default(),
             errors_kept: 1000,

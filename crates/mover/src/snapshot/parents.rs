@@ -13,14 +13,21 @@ use std::collections::BTreeMap;
 /// The most snapshots that were not finished and are asked: each directory is read in all of them.
 const UNFINISHED: usize = 3;
 
-/// The parents of a new snapshot of a source, in the order in which they are asked: the latest complete one, and those with
-/// the most bytes that began after it and were not finished.
-pub(super) fn choose<'a>(snapshots: &'a [Snapshot], source: &Source) -> Vec<&'a SnapshotDocument> {
+/// The parents of a new snapshot of a source, in the order in which they are asked: the latest complete one, or the one that is
+/// given by its ID; and those with the most bytes that began after it and were not finished.
+pub(super) fn choose<'a>(snapshots: &'a [Snapshot], source: &Source, given: Option<&str>) -> Vec<&'a SnapshotDocument> {
     let of_source = || {
         let documents = snapshots.iter().filter_map(|snapshot| snapshot.document.as_ref().ok());
         documents.filter(|document| document.source == *source && document.root.is_some())
     };
-    let complete = of_source().filter(|document| document.incomplete.is_none()).max_by_key(|document| document.start);
+    let complete = match given {
+        None => of_source().filter(|document| document.incomplete.is_none()).max_by_key(|document| document.start),
+        Some(id) => {
+            let document =
+                snapshots.iter().find(|snapshot| snapshot.id == id).and_then(|one| one.document.as_ref().ok());
+            document.filter(|document| document.incomplete.is_none() && document.root.is_some())
+        }
+    };
     let begin = complete.map(|complete| complete.start);
     let is_later = |document: &&SnapshotDocument| document.incomplete.is_some() && Some(document.start) > begin;
     let mut later: Vec<&SnapshotDocument> = of_source().filter(is_later).collect();
@@ -122,7 +129,7 @@ mod tests {
         ];
         let chosen = |path: &str| {
             let source = Source { host: "h".to_owned(), user: "u".to_owned(), path: path.to_owned() };
-            choose(&snapshots, &source).iter().map(|one| one.start.0).collect::<Vec<_>>()
+            choose(&snapshots, &source, None).iter().map(|one| one.start.0).collect::<Vec<_>>()
         };
         assert_eq!((chosen("/p"), chosen("/other"), chosen("/none")), (vec![3, 4, 6], vec![5], vec![]));
     }
@@ -137,7 +144,7 @@ mod tests {
         };
         let snapshots = [sized(1, 9), sized(2, 1), sized(3, 5), sized(4, 5), sized(5, 0), sized(6, 7)];
         let source = Source { host: "h".to_owned(), user: "u".to_owned(), path: "/p".to_owned() };
-        let chosen: Vec<i64> = choose(&snapshots, &source).iter().map(|one| one.start.0).collect();
+        let chosen: Vec<i64> = choose(&snapshots, &source, None).iter().map(|one| one.start.0).collect();
         assert_eq!(chosen, [1, 4, 6]);
     }
 

@@ -1,0 +1,89 @@
+//! `lifeboat data-mover backup` and `restore`: the movers of snapshots of volumes.
+
+use crate::commands::mover::{ModeOfVolume, MoverArgs};
+use anyhow::{Result, bail};
+use clap::{Args, Subcommand};
+use lifeboat_api::{DataDownload, DataUpload};
+use lifeboat_serve::mover::{backup, restore};
+use lifeboat_terminal::flags::globals::Globals;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Move the bytes of one snapshot of a volume; node agents run this in pods.
+#[derive(Debug, Subcommand)]
+pub(crate) enum DataMoverCommand {
+    /// Save the volume of a DataUpload
+    Backup(DataMoverBackupArgs),
+    /// Bring the volume of a DataDownload back
+    Restore(DataMoverRestoreArgs),
+}
+
+impl DataMoverCommand {
+    pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
+        match self {
+            Self::Backup(args) => Box::pin(args.run(globals)).await,
+            Self::Restore(args) => Box::pin(args.run(globals)).await,
+        }
+    }
+}
+
+/// `lifeboat data-mover backup`.
+#[derive(Debug, Args)]
+pub(crate) struct DataMoverBackupArgs {
+    /// The name of the DataUpload
+    #[arg(long, value_name = "NAME")]
+    data_upload: String,
+    /// The mode of the volume
+    #[arg(long, value_enum, value_name = "MODE")]
+    volume_mode: ModeOfVolume,
+    /// The service account for changed block tracking (no effect)
+    #[arg(long, default_value = "", value_name = "NAME")]
+    cbt_sa_name: String,
+    /// The change ID of the snapshot before, for changed block tracking
+    #[arg(long, default_value = "", value_name = "ID")]
+    change_id: String,
+    /// The ID of the volume, for changed block tracking
+    #[arg(long, default_value = "", value_name = "ID")]
+    volume_id: String,
+    /// The ID of the snapshot, for changed block tracking
+    #[arg(long, default_value = "", value_name = "ID")]
+    snapshot_id: String,
+    #[command(flatten)]
+    mover: MoverArgs,
+}
+
+impl DataMoverBackupArgs {
+    async fn run(self, globals: &Globals) -> Result<ExitCode> {
+        if [&self.change_id, &self.volume_id, &self.snapshot_id].into_iter().any(|id| !id.is_empty()) {
+            bail!(
+                "--change-id, --volume-id and --snapshot-id: this version reads whole volumes, without changed block tracking"
+            );
+        }
+        let transfer = self.mover.transfer(&self.data_upload, self.volume_mode.into())?;
+        self.mover.run(globals, None, async |env| backup::<DataUpload>(env, &transfer).await).await
+    }
+}
+
+/// `lifeboat data-mover restore`.
+#[derive(Debug, Args)]
+pub(crate) struct DataMoverRestoreArgs {
+    /// The name of the DataDownload
+    #[arg(long, value_name = "NAME")]
+    data_download: String,
+    /// The mode of the volume
+    #[arg(long, value_enum, value_name = "MODE")]
+    volume_mode: ModeOfVolume,
+    /// A volume for indexes; empty for none
+    #[arg(long, default_value = "", value_name = "PATH")]
+    cache_volume_path: PathBuf,
+    #[command(flatten)]
+    mover: MoverArgs,
+}
+
+impl DataMoverRestoreArgs {
+    async fn run(self, globals: &Globals) -> Result<ExitCode> {
+        let transfer = self.mover.transfer(&self.data_download, self.volume_mode.into())?;
+        let cache = Some(self.cache_volume_path.as_path()).filter(|path| !path.as_os_str().is_empty());
+        self.mover.run(globals, cache, async |env| restore::<DataDownload>(env, &transfer).await).await
+    }
+}

@@ -1,0 +1,67 @@
+//! `lifeboat pod-volume backup` and `restore`: the movers of volumes of pods.
+
+use crate::commands::mover::MoverArgs;
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use lifeboat_api::{PodVolumeBackup, PodVolumeRestore};
+use lifeboat_mover::protocol::VolumeMode;
+use lifeboat_serve::mover::{backup, restore};
+use lifeboat_terminal::flags::globals::Globals;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Move the bytes of one volume of a pod; node agents run this in pods.
+#[derive(Debug, Subcommand)]
+pub(crate) enum PodVolumeCommand {
+    /// Save the volume of a PodVolumeBackup
+    Backup(PodVolumeBackupArgs),
+    /// Bring the volume of a PodVolumeRestore back
+    Restore(PodVolumeRestoreArgs),
+}
+
+impl PodVolumeCommand {
+    pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
+        match self {
+            Self::Backup(args) => Box::pin(args.run(globals)).await,
+            Self::Restore(args) => Box::pin(args.run(globals)).await,
+        }
+    }
+}
+
+/// `lifeboat pod-volume backup`.
+#[derive(Debug, Args)]
+pub(crate) struct PodVolumeBackupArgs {
+    /// The name of the PodVolumeBackup
+    #[arg(long, value_name = "NAME")]
+    pod_volume_backup: String,
+    #[command(flatten)]
+    mover: MoverArgs,
+}
+
+impl PodVolumeBackupArgs {
+    async fn run(self, globals: &Globals) -> Result<ExitCode> {
+        let transfer = self.mover.transfer(&self.pod_volume_backup, VolumeMode::Filesystem)?;
+        self.mover.run(globals, None, async |env| backup::<PodVolumeBackup>(env, &transfer).await).await
+    }
+}
+
+/// `lifeboat pod-volume restore`.
+#[derive(Debug, Args)]
+pub(crate) struct PodVolumeRestoreArgs {
+    /// The name of the PodVolumeRestore
+    #[arg(long, value_name = "NAME")]
+    pod_volume_restore: String,
+    /// A volume for indexes; empty for none
+    #[arg(long, default_value = "", value_name = "PATH")]
+    cache_volume_path: PathBuf,
+    #[command(flatten)]
+    mover: MoverArgs,
+}
+
+impl PodVolumeRestoreArgs {
+    async fn run(self, globals: &Globals) -> Result<ExitCode> {
+        let transfer = self.mover.transfer(&self.pod_volume_restore, VolumeMode::Filesystem)?;
+        let cache = Some(self.cache_volume_path.as_path()).filter(|path| !path.as_os_str().is_empty());
+        self.mover.run(globals, cache, async |env| restore::<PodVolumeRestore>(env, &transfer).await).await
+    }
+}

@@ -1,0 +1,26 @@
+//! The mover of one volume (kopia-and-data-path.md B.8.6 to B.8.8).
+//!
+//! A node agent has started this pod for one resource. It waits until the resource is `InProgress`, opens the repository, moves the
+//! bytes, and reports in the words of [`lifeboat_mover::protocol`]. It writes Events and its termination message only; the resource
+//! itself is the node agent's. Start reading at [`restore()`] and [`backup()`].
+
+mod backup;
+mod check;
+mod events;
+mod failure;
+mod follow;
+mod mark;
+mod repository;
+mod resource;
+mod restore;
+mod role;
+mod source;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests;
+
+pub use backup::backup;
+pub use resource::{BackupResource, MoverResource, RestoreResource};
+pub use restore::restore;
+pub use role::{MoverEnv, Transfer};
+pub use source::{RestoreSource, VolumeSource};

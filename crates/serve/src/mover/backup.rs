@@ -1,0 +1,172 @@
+//! The backup of a volume (kopia-and-data-path.md B.5).
+
+use super::check::{check_volume, is_empty};
+use super::events::WARNING;
+use super::failure::Failure;
+use super::repository::{MEMORY, Place, clock};
+use super::resource::BackupResource;
+use super::restore::named;
+use super::role::{Done, MoverEnv, Transfer, Work, perform};
+use super::source::{VolumeSource, number};
+use lifeboat_kopia::format::policy::PolicyTarget;
+use lifeboat_kopia::format::snapshot::Source;
+use lifeboat_kopia::{KopiaError, RepositoryWriter, WriteOptions};
+use lifeboat_mover::protocol::BackupResult;
+use lifeboat_mover::snapshot::{SnapshotOptions, SnapshotReport, snapshot};
+use lifeboat_repository::CLIENT_NAME;
+use serde_json::value::RawValue;
+use std::path::Path;
+
+/// The most puts at once.
+const UPLOADS: usize = 8;
+/// The entries whose failures are named.
+const NAMED: usize = 10;
+
+/// Performs the backup that a resource asks for. Gives true where it has succeeded.
+///
+/// # Errors
+/// A termination message that cannot be written.
+pub async fn backup<R: BackupResource>(env: &MoverEnv, transfer: &Transfer) -> std::io::Result<bool> {
+    perform(env, transfer, async |work: Work<'_, R>| Box::pin(save(work)).await).await
+}
+
+async fn save<R: BackupResource>(work: Work<'_, R>) -> Result<Done, Failure> {
+    let (env, source, volume) = (work.env, work.resource.source(), &work.transfer.volume);
+    check_volume(volume)?;
+    if is_empty(volume)? {
+        tracing::info!("the volume {} is empty: no snapshot is made", volume.by_path);
+        return done(&BackupResult { empty_snapshot: true, source: volume.clone(), ..BackupResult::default() });
+    }
+    let place = Place::find(env, &source.location, &source.namespace).await?;
+    place.ensure(env.threads).await?;
+    let repository = place.open(env.threads).await?;
+    let attempt = format!("save the volume {}", volume.by_path);
+    let failed = |e: KopiaError| Failure::new(&attempt, e);
+    let write = WriteOptions {
+        user: CLIENT_NAME.to_owned(),
+        host: CLIENT_NAME.to_owned(),
+        random: env.random.clone(),
+        threads: env.threads,
+        memory: MEMORY,
+        uploads: UPLOADS,
+    };
+    let writer = repository.writer(write).await.map_err(failed)?;
+    let options = options(env, &source);
+    let files_at_once = options.files_at_once.unwrap_or(env.threads);
+    set_policy(&writer, &options.source, files_at_once).await.map_err(failed)?;
+    let saved = snapshot(&writer, Path::new(&volume.by_path), options, work.progress).await;
+    let report = saved.map_err(|e| Failure::new(&attempt, e))?;
+    if report.failed.count > 0 {
+        let lost = named(&report.failed.first, report.failed.count);
+        let text =
+            format!("{} entries could not be read: {lost}; snapshot {} has the rest", report.failed.count, report.id);
+        return Err(Failure::new(&attempt, text));
+    }
+    for text in differences(&report) {
+        tracing::warn!("{text}");
+        work.events.tell(WARNING, &text).await;
+    }
+    let incremental = report.totals.bytes_read;
+    done(&BackupResult {
+        snapshot_id: report.id,
+        empty_snapshot: false,
+        source: volume.clone(),
+        total_bytes: report.document.stats.total_size,
+        incremental_bytes: i64::try_from(incremental).unwrap_or(i64::MAX),
+    })
+}
+
+fn done(result: &BackupResult) -> Result<Done, Failure> {
+    let total_bytes = result.total_bytes;
+    let result = serde_json::to_string(result).map_err(|e| Failure::new("write the result", e))?;
+    Ok(Done { result, total_bytes })
+}
+
+/// Options of Velero's snapshots.
+fn options(env: &MoverEnv, source: &VolumeSource) -> SnapshotOptions {
+    let of = Source { host: CLIENT_NAME.to_owned(), user: CLIENT_NAME.to_owned(), path: source.path.clone() };
+    let parent = match source.parent.as_str() {
+        "" | "auto" | "none" => None,
+        id => Some(id.to_owned()),
+    };
+    SnapshotOptions {
+        description: "Kopia Uploader".to_owned(),
+        tags: source.tags.clone(),
+        pins: vec!["velero-pin".to_owned()],
+        incremental: source.parent != "none",
+        parent,
+        files_at_once: number(&source.settings, "ParallelFilesUpload"),
+        checkpoints: env.checkpoints,
+        errors_kept: NAMED,
+        ..SnapshotOptions::new(of, clock(env), env.random.clone())
+    }
+}
+
+/// Sets the policy that Velero gives a source, in place of the one before. One that is the same stays.
+async fn set_policy(writer: &RepositoryWriter, source: &Source, files_at_once: usize) -> Result<(), KopiaError> {
+    let labels = PolicyTarget::Path(source.clone()).labels();
+    let policy = policy(files_at_once);
+    let manifests = writer.repository().manifests().await?;
+    let before = manifests.find(&labels);
+    if let [same] = before.as_slice()
+        && same.data.get() == policy
+    {
+        return Ok(());
+    }
+    let old: Vec<String> = before.iter().map(|entry| entry.id.clone()).collect();
+    let data = RawValue::from_string(policy)
+        .map_err(|e| KopiaError::Refused { attempt: "write the policy of a volume".to_owned(), why: e.to_string() })?;
+    writer.put_manifest(labels, data)?;
+    for id in old {
+        writer.delete_manifest(&id)?;
+    }
+    writer.flush().await.map(drop)
+}
+
+/// The policy as Velero writes it: nothing is deleted by retention, entries of unknown types do not fail.
+fn policy(files_at_once: usize) -> String {
+    let most = i32::MAX;
+    let kept = ["Latest", "Hourly", "Daily", "Weekly", "Monthly", "Annual"];
+    let kept: Vec<String> = kept.iter().map(|period| format!(r#""keep{period}":{most}"#)).collect();
+    format!(
+        r#"{{"retention":{{{}}},"files":{{}},"errorHandling":{{"ignoreUnknownTypes":true}},"scheduling":{{"manual":true}},"compression":{{"compressorName":"none"}},"metadataCompression":{{}},"splitter":{{}},"actions":{{}},"osSnapshots":{{"volumeShadowCopy":{{}}}},"logging":{{"directories":{{}},"entries":{{}}}},"upload":{{"maxParallelFileReads":{files_at_once},"parallelUploadAboveSize":2147483648}}}}"#,
+        kept.join(",")
+    )
+}
+
+/// Differences of the snapshot from the volume that are no failures.
+fn differences(report: &SnapshotReport) -> Vec<String> {
+    let counted = [
+        (&report.passed_over, "entries could not be read, and the policy passes over them"),
+        (&report.changed, "files changed while they were read: the snapshot has them as they were read last"),
+        (&report.special, "sockets, pipes and devices are not in the snapshot"),
+        (
+            &report.caches,
+            "directories say of themselves that they are caches, and are in the snapshot without what is in them",
+        ),
+        (&report.refused, "entries are left out by the policy"),
+    ];
+    let counted = counted.into_iter().filter(|(named, _)| named.count > 0);
+    let counted =
+        counted.map(|(entries, text)| format!("{} {text}: {}", entries.count, named(&entries.first, entries.count)));
+    counted.chain(report.warnings.iter().cloned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lifeboat_kopia::format::policy::Policy;
+
+    #[test]
+    fn the_policy_is_the_one_of_velero_and_can_be_read() {
+        let text = policy(3);
+        let read = Policy::parse(&text).unwrap();
+        assert_eq!(
+            (read.upload.max_parallel_file_reads, read.upload.parallel_upload_above_size),
+            (Some(3), Some(2 << 30))
+        );
+        assert!(text.starts_with(r#"{"retention":{"keepLatest":2147483647,"keepHourly":2147483647,"#), "{text}");
+        // The length of those that Velero 1.18 has written.
+        assert_eq!(text.len(), 488);
+    }
+}

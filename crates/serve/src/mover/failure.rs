@@ -1,0 +1,56 @@
+//! The failure of a transfer, and its text.
+
+use lifeboat_mover::protocol::{CANCELED, TERMINATION_LIMIT};
+
+/// The reason for which a transfer did not come to its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// It was asked to stop. The text says what was done until then.
+    Canceled(String),
+    /// It failed.
+    Failed(String),
+}
+
+impl Failure {
+    pub(super) fn new(attempt: &str, why: impl std::fmt::Display) -> Self {
+        Self::Failed(format!("cannot {attempt}: {why}"))
+    }
+
+    /// The text for a termination message. That of a cancellation ends as node agents expect it.
+    pub(super) fn text(&self) -> String {
+        match self {
+            Self::Failed(text) => cut(text, TERMINATION_LIMIT),
+            Self::Canceled(done) => {
+                let most = TERMINATION_LIMIT - CANCELED.len() - 2;
+                format!("{}: {CANCELED}", cut(done, most))
+            }
+        }
+    }
+}
+
+/// The beginning of a text, with at most so many bytes.
+pub(super) fn cut(text: &str, most: usize) -> String {
+    if text.len() <= most {
+        return text.to_owned();
+    }
+    let end = (0..=most.saturating_sub('…'.len_utf8())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    format!("{}…", text.get(..end).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lifeboat_mover::protocol::{PodEnd, RestoreResult, pod_end};
+
+    #[test]
+    fn a_long_text_is_cut_and_a_cancellation_still_ends_as_one() {
+        let long = "é".repeat(TERMINATION_LIMIT);
+        let failed = Failure::Failed(long.clone()).text();
+        assert!(failed.len() <= TERMINATION_LIMIT && failed.ends_with('…'));
+        let canceled = Failure::Canceled(long).text();
+        assert!(canceled.len() <= TERMINATION_LIMIT);
+        assert_eq!(pod_end::<RestoreResult>(false, &canceled), PodEnd::Canceled(canceled));
+        assert_eq!(Failure::Canceled("3 bytes".into()).text(), "3 bytes: data path is canceled");
+        assert_eq!((cut("abc", 3), cut("abcd", 3)), ("abc".to_owned(), "…".to_owned()));
+    }
+}

@@ -1,0 +1,108 @@
+//! The repository of a transfer, opened with the rights and Secrets of the pod.
+
+use super::failure::Failure;
+use super::role::MoverEnv;
+use lifeboat_api::{BackupStorageLocation, BackupStorageLocationAccessMode};
+use lifeboat_bucket::BlobStore;
+use lifeboat_kopia::content::IndexSource;
+use lifeboat_kopia::crypto::Password;
+use lifeboat_kopia::format::time::UnixNanos;
+use lifeboat_kopia::{Clock, OpenOptions, Repository};
+use lifeboat_repository::{EnsureOptions, RepositoryError, backup_repository, blobs_of, ensure, is_same, open};
+use std::sync::Arc;
+
+/// The Secret with the password of all repositories, and its key.
+const SECRET: (&str, &str) = ("velero-repo-credentials", "repository-password");
+/// The most memory for indexes and for contents that are under way.
+pub(super) const MEMORY: u64 = 96 << 20;
+
+/// The place of a repository: its location, blobs and password.
+pub(super) struct Place<'a> {
+    env: &'a MoverEnv,
+    namespace: &'a str,
+    location: BackupStorageLocation,
+    blobs: Arc<dyn BlobStore>,
+    password: Password,
+}
+
+impl<'a> Place<'a> {
+    /// Finds the repository of a namespace's volumes in a location.
+    pub(super) async fn find(env: &'a MoverEnv, location: &str, namespace: &'a str) -> Result<Self, Failure> {
+        let attempt = format!("open the repository of namespace {namespace} in the backup storage location {location}");
+        let client = &env.client;
+        let found = client.get::<BackupStorageLocation>(location).await.map_err(|e| Failure::new(&attempt, e))?;
+        let found = found.ok_or_else(|| Failure::new(&attempt, "there is no such location in the namespace"))?;
+        let access = client.storage_access(&found).await.map_err(|e| Failure::new(&attempt, e))?;
+        let others = "plugins have no repositories of volumes";
+        let bucket = lifeboat_provider::open_location(&found, access, &env.storage, others).await;
+        let bucket = bucket.map_err(|e| Failure::new(&attempt, e))?;
+        let (name, key) = SECRET;
+        let password = client.secret(name, key).await.map_err(|e| Failure::new(&attempt, e))?;
+        let password = String::from_utf8(password)
+            .map_err(|_| Failure::new(&attempt, format!("the password in Secret {name} is no text")))?;
+        let blobs = blobs_of(bucket, namespace);
+        Ok(Self { env, namespace, location: found, blobs, password: Password::new(password) })
+    }
+
+    /// Makes the repository and its resource where they are missing: a backup may be the first of its namespace.
+    pub(super) async fn ensure(&self, threads: usize) -> Result<(), Failure> {
+        let attempt = format!("make sure that {} is a repository", self.blobs.describe());
+        let may_create = self.location.spec.access_mode != Some(BackupStorageLocationAccessMode::ReadOnly);
+        if !may_create {
+            let name = &self.location.metadata.name;
+            return Err(Failure::Failed(format!(
+                "the backup storage location {name} is read-only: nothing is saved there"
+            )));
+        }
+        let resource = backup_repository(self.namespace, &self.location);
+        let client = &self.env.client;
+        let known = client.list::<lifeboat_api::BackupRepository>("").await.map_err(|e| Failure::new(&attempt, e))?;
+        if !known.iter().any(|known| is_same(known, self.namespace, &self.location.metadata.name)) {
+            client.create(&resource.metadata.name, &resource).await.map_err(|e| Failure::new(&attempt, e))?;
+        }
+        let options = EnsureOptions {
+            may_create,
+            full_maintenance: None,
+            random: self.env.random.clone(),
+            open: self.options(threads),
+        };
+        ensure(self.blobs.clone(), &self.password, &options).await.map_err(|e| failed(&attempt, &e))
+    }
+
+    /// Opens the repository.
+    pub(super) async fn open(&self, threads: usize) -> Result<Repository, Failure> {
+        let attempt = format!("open the repository in {}", self.blobs.describe());
+        let opened = open(self.blobs.clone(), self.password.clone(), self.options(threads)).await;
+        opened.map_err(|e| failed(&attempt, &e))
+    }
+
+    fn options(&self, threads: usize) -> OpenOptions {
+        OpenOptions {
+            scratch: self.env.scratch.clone(),
+            clock: clock(self.env),
+            memory: MEMORY,
+            threads,
+            indexes: IndexSource::IndexBlobs,
+        }
+    }
+}
+
+fn failed(attempt: &str, error: &RepositoryError) -> Failure {
+    let text = error.to_string();
+    match error {
+        RepositoryError::Kopia(lifeboat_kopia::KopiaError::WrongPassword { .. }) => {
+            let (name, key) = SECRET;
+            Failure::new(
+                attempt,
+                format!("{text}; look at key {key} of Secret {name}: it may have changed since the backup"),
+            )
+        }
+        _ => Failure::new(attempt, text),
+    }
+}
+
+/// The clock of the mover, as repositories count.
+pub(super) fn clock(env: &MoverEnv) -> Clock {
+    let clock = env.clock.clone();
+    Arc::new(move || UnixNanos(i64::try_from(clock().as_nanosecond()).unwrap_or(i64::MAX)))
+}

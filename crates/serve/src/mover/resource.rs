@@ -1,0 +1,192 @@
+//! The four resources of movers, as far as their pods look at them.
+
+use super::source::{RestoreSource, VolumeSource};
+use lifeboat_api::well_known::{ANNOTATION_PVC_NAME, LABEL_ASYNC_OPERATION_ID, LABEL_RESTORE_UID};
+use lifeboat_api::{
+    DataDownload, DataPathPhase, DataUpload, ObjectMeta, PodVolumeBackup, PodVolumeRestore, UploaderType,
+};
+use lifeboat_client::Object;
+use std::collections::BTreeMap;
+
+/// A resource for which a mover runs.
+pub trait MoverResource: Object {
+    /// Its metadata.
+    fn meta(&self) -> &ObjectMeta;
+    /// Its phase; `New` where it has none.
+    fn phase(&self) -> DataPathPhase;
+    /// True when the transfer is to stop.
+    fn is_canceled(&self) -> bool;
+}
+
+/// A resource that asks for the bytes of a volume to be brought back.
+pub trait RestoreResource: MoverResource {
+    /// The snapshot, and the settings.
+    fn source(&self) -> RestoreSource;
+    /// The Restore whose pod waits for the mark in the volume; `None` where no pod waits for one.
+    fn marked_restore(&self) -> Option<String>;
+}
+
+/// A resource that asks for the bytes of a volume to be saved.
+pub trait BackupResource: MoverResource {
+    /// The volume as the repository knows it, and the settings.
+    fn source(&self) -> VolumeSource;
+}
+
+macro_rules! mover_resource {
+    ($($kind:ident),*) => {$(
+        impl MoverResource for $kind {
+            fn meta(&self) -> &ObjectMeta {
+                &self.metadata
+            }
+
+            fn phase(&self) -> DataPathPhase {
+                self.status.phase.unwrap_or(DataPathPhase::New)
+            }
+
+            fn is_canceled(&self) -> bool {
+                self.spec.cancel
+            }
+        }
+    )*};
+}
+
+mover_resource!(PodVolumeRestore, DataDownload, PodVolumeBackup, DataUpload);
+
+impl RestoreResource for PodVolumeRestore {
+    fn source(&self) -> RestoreSource {
+        RestoreSource {
+            location: self.spec.backup_storage_location.clone(),
+            namespace: self.spec.source_namespace.clone(),
+            snapshot: self.spec.snapshot_id.clone(),
+            is_restic: self.spec.uploader_type == UploaderType::Restic,
+            settings: self.spec.uploader_settings.clone(),
+        }
+    }
+
+    fn marked_restore(&self) -> Option<String> {
+        let owner = self.metadata.owner_references.first().map(|owner| owner.uid.clone());
+        Some(owner.or_else(|| self.metadata.labels.get(LABEL_RESTORE_UID).cloned()).unwrap_or_default())
+    }
+}
+
+impl RestoreResource for DataDownload {
+    fn source(&self) -> RestoreSource {
+        RestoreSource {
+            location: self.spec.backup_storage_location.clone(),
+            namespace: self.spec.source_namespace.clone(),
+            snapshot: self.spec.snapshot_id.clone(),
+            is_restic: false,
+            settings: self.spec.data_mover_config.clone(),
+        }
+    }
+
+    fn marked_restore(&self) -> Option<String> {
+        None
+    }
+}
+
+/// The tags by which Velero tells its own snapshots of one source from others.
+fn tags(requester: &str) -> BTreeMap<String, String> {
+    let tags = [("snapshot-requester", requester), ("snapshot-uploader", "kopia")];
+    tags.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+}
+
+impl BackupResource for PodVolumeBackup {
+    fn source(&self) -> VolumeSource {
+        const REQUESTER: &str = "snapshot-pod-volume";
+        let spec = &self.spec;
+        let claim = self.metadata.annotations.get(ANNOTATION_PVC_NAME).filter(|claim| !claim.is_empty());
+        let volume = claim.unwrap_or(&spec.volume);
+        let mut tags = tags(REQUESTER);
+        tags.extend(spec.tags.clone());
+        VolumeSource {
+            location: spec.backup_storage_location.clone(),
+            namespace: spec.pod.namespace.clone(),
+            path: format!("{REQUESTER}/kopia/{}/{}/{volume}", spec.pod.namespace, spec.pod.name),
+            tags,
+            parent: spec.parent_snapshot.clone(),
+            settings: spec.uploader_settings.clone(),
+        }
+    }
+}
+
+impl BackupResource for DataUpload {
+    fn source(&self) -> VolumeSource {
+        const REQUESTER: &str = "snapshot-data-upload-download";
+        let spec = &self.spec;
+        let mut tags = tags(REQUESTER);
+        if let Some(operation) = self.metadata.labels.get(LABEL_ASYNC_OPERATION_ID) {
+            tags.insert(LABEL_ASYNC_OPERATION_ID.to_owned(), operation.clone());
+        }
+        VolumeSource {
+            location: spec.backup_storage_location.clone(),
+            namespace: spec.source_namespace.clone(),
+            path: format!("{REQUESTER}/kopia/{}/{}", spec.source_namespace, spec.source_pvc),
+            tags,
+            parent: spec.parent_snapshot.clone(),
+            settings: spec.data_mover_config.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn read<T: serde::de::DeserializeOwned>(object: serde_json::Value) -> T {
+        serde_json::from_value(object).unwrap()
+    }
+
+    #[test]
+    fn the_sources_of_snapshots_are_named_as_velero_names_them() {
+        let backup = json!({
+            "metadata": {"name": "b-1", "annotations": {"velero.io/pvc-name": "data-web-0"}},
+            "spec": {"node": "n", "volume": "data", "backupStorageLocation": "l", "repoIdentifier": "",
+                "pod": {"namespace": "shop", "name": "web-0"}, "tags": {"backup": "b"}},
+        });
+        let mut backup: PodVolumeBackup = read(backup);
+        let tags = |more: (&str, &str), requester: &str| {
+            let tags = [("snapshot-requester", requester), ("snapshot-uploader", "kopia"), more];
+            tags.map(|(key, value)| (key.to_owned(), value.to_owned())).into_iter().collect()
+        };
+        let expected = VolumeSource {
+            location: "l".into(),
+            namespace: "shop".into(),
+            path: "snapshot-pod-volume/kopia/shop/web-0/data-web-0".into(),
+            tags: tags(("backup", "b"), "snapshot-pod-volume"),
+            parent: String::new(),
+            settings: BTreeMap::new(),
+        };
+        assert_eq!(backup.source(), expected);
+        backup.metadata.annotations.clear();
+        assert_eq!(backup.source().path, "snapshot-pod-volume/kopia/shop/web-0/data");
+
+        let upload: DataUpload = read(json!({
+            "metadata": {"name": "d-1", "labels": {"velero.io/async-operation-id": "du-1"}},
+            "spec": {"snapshotType": "CSI", "sourcePVC": "data", "sourceNamespace": "shop", "backupStorageLocation": "l",
+                "operationTimeout": "10m", "parentSnapshot": "none"},
+        }));
+        let expected = VolumeSource {
+            path: "snapshot-data-upload-download/kopia/shop/data".into(),
+            tags: tags(("velero.io/async-operation-id", "du-1"), "snapshot-data-upload-download"),
+            parent: "none".into(),
+            ..expected
+        };
+        assert_eq!(upload.source(), expected);
+    }
+
+    #[test]
+    fn a_pod_waits_for_the_mark_of_the_restore_that_owns_the_resource() {
+        let object = |metadata: serde_json::Value| -> PodVolumeRestore {
+            read(json!({"metadata": metadata, "spec": {"pod": {}, "volume": "v", "backupStorageLocation": "l",
+                "repoIdentifier": "", "snapshotID": "k", "sourceNamespace": "shop"}}))
+        };
+        let owner = json!([{"apiVersion": "velero.io/v1", "kind": "Restore", "name": "r", "uid": "owner"}]);
+        let labels = json!({"velero.io/restore-uid": "label"});
+        let marked = |metadata| object(metadata).marked_restore().unwrap();
+        assert_eq!(marked(json!({"ownerReferences": owner, "labels": labels})), "owner");
+        assert_eq!(marked(json!({"labels": labels})), "label");
+        assert_eq!(marked(json!({})), "");
+    }
+}

@@ -1,0 +1,138 @@
+//! The restore of a volume (kopia-and-data-path.md B.6).
+
+use super::check::check_volume;
+use super::events::WARNING;
+use super::failure::Failure;
+use super::mark::mark;
+use super::repository::Place;
+use super::resource::RestoreResource;
+use super::role::{Done, MoverEnv, Transfer, Work, perform};
+use super::source::{flag, number};
+use lifeboat_kopia::Repository;
+use lifeboat_kopia::format::directory::DirectoryEntry;
+use lifeboat_kopia::snapshot::Snapshot;
+use lifeboat_mover::protocol::{RestoreResult, VolumeMode};
+use lifeboat_mover::restore::{EntryFailure, Existing, RestoreOptions, RestoreReport, restore as restore_entry};
+use std::path::Path;
+use std::sync::Arc;
+
+/// The entries whose failures are named.
+const NAMED: usize = 10;
+
+/// Performs the restore that a resource asks for. Gives true where it has succeeded.
+///
+/// # Errors
+/// A termination message that cannot be written.
+pub async fn restore<R: RestoreResource>(env: &MoverEnv, transfer: &Transfer) -> std::io::Result<bool> {
+    perform(env, transfer, async |work: Work<'_, R>| Box::pin(fill(work)).await).await
+}
+
+async fn fill<R: RestoreResource>(work: Work<'_, R>) -> Result<Done, Failure> {
+    let source = work.resource.source();
+    let volume = &work.transfer.volume;
+    if source.is_restic {
+        let text = "the snapshot was made with restic, which this version cannot read: restore it with Velero";
+        return Err(Failure::Failed(text.to_owned()));
+    }
+    if source.snapshot.is_empty() {
+        return Err(Failure::Failed(
+            "the resource names no snapshot: its volume was empty, or its backup failed".to_owned(),
+        ));
+    }
+    check_volume(volume)?;
+    let threads = number(&source.settings, "ParallelFilesDownload").unwrap_or(work.env.threads);
+    let place = Place::find(work.env, &source.location, &source.namespace).await?;
+    let repository = Arc::new(place.open(threads).await?);
+    let root = root_of(&repository, &source.snapshot).await?;
+    let options = RestoreOptions {
+        // Velero writes every file. Here one is left alone where its bytes are the same, so that a second attempt goes on.
+        existing: Existing::Verify,
+        // Of a device holes are zeros all the same.
+        sparse: volume.volume_mode == VolumeMode::Block || flag(&source.settings, "WriteSparseFiles"),
+        errors_kept: NAMED,
+        ..RestoreOptions::new(&volume.by_path)
+    };
+    let attempt = format!("restore snapshot {} to {}", source.snapshot, volume.by_path);
+    let report = restore_entry(&repository, &root, &options, work.progress).await;
+    let report = report.map_err(|e| Failure::new(&attempt, e))?;
+    if let Some(lost) = lost(&report) {
+        return Err(Failure::new(&attempt, lost));
+    }
+    for text in differences(&report) {
+        tracing::warn!("{text}");
+        work.events.tell(WARNING, &text).await;
+    }
+    if let Some(uid) = work.resource.marked_restore() {
+        mark(Path::new(&volume.by_path), &uid)?;
+    }
+    let total = root.summary.as_ref().map_or(root.size, |summary| summary.size);
+    let total_bytes = i64::try_from(total).unwrap_or(i64::MAX);
+    let result = RestoreResult { target: volume.clone(), total_bytes };
+    let result = serde_json::to_string(&result).map_err(|e| Failure::new("write the result", e))?;
+    Ok(Done { result, total_bytes })
+}
+
+/// The root of a snapshot, by the ID of its manifest.
+async fn root_of(repository: &Repository, id: &str) -> Result<DirectoryEntry, Failure> {
+    let attempt = format!("find snapshot {id} in the repository");
+    let manifests = repository.manifests().await.map_err(|e| Failure::new(&attempt, e))?;
+    let missing = "it is not there: it was deleted with its backup, or the repository is another one";
+    let entry = manifests.get(id).ok_or_else(|| Failure::new(&attempt, missing))?;
+    let document = Snapshot::from_manifest(entry).document.map_err(|e| Failure::new(&attempt, e))?;
+    if let Some(reason) = &document.incomplete {
+        return Err(Failure::new(&attempt, format!("it was not finished ({reason})")));
+    }
+    document.root.ok_or_else(|| Failure::new(&attempt, "it has no root"))
+}
+
+/// The entries of the snapshot that the volume lacks, as a sentence.
+fn lost(report: &RestoreReport) -> Option<String> {
+    if report.failed == 0 && report.unfinished == 0 {
+        return None;
+    }
+    let lost = report.failed.saturating_add(report.unfinished);
+    Some(format!("{lost} entries are not as the snapshot has them: {}", named(&report.failures, report.failed)))
+}
+
+/// The first of so many entries with their reasons.
+pub(super) fn named(entries: &[EntryFailure], count: u64) -> String {
+    let first: Vec<String> = entries.iter().take(NAMED).map(|entry| format!("{}: {}", entry.path, entry.why)).collect();
+    let more = count.saturating_sub(first.len() as u64);
+    let more = if more == 0 { String::new() } else { format!("; and {more} more") };
+    format!("{}{more}", first.join("; "))
+}
+
+/// Differences from the volume that was saved that leave all of its data there.
+fn differences(report: &RestoreReport) -> Vec<String> {
+    let counted = [
+        (report.missing_in_snapshot, "entries could not be saved when the snapshot was taken, and are not in it"),
+        (report.names_changed, "names had bytes that are no UTF-8: the repository has U+FFFD in their place"),
+        (
+            report.attributes_not_set,
+            "entries of other owners keep their permissions and times, for want of the right to set them",
+        ),
+    ];
+    let mut texts: Vec<String> =
+        counted.into_iter().filter(|(count, _)| *count > 0).map(|(count, text)| format!("{count} {text}")).collect();
+    if report.owners_not_set {
+        texts.push("owners and groups are those of the mover, which has not the right to set others".to_owned());
+    }
+    texts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_volume_lacks_is_counted_and_the_first_are_named() {
+        let failure = |n: usize| EntryFailure { path: format!("f{n}"), why: "no space".to_owned() };
+        let report = RestoreReport { failed: 12, failures: (0..10).map(failure).collect(), ..RestoreReport::default() };
+        let text = lost(&report).unwrap();
+        assert!(text.starts_with("12 entries are not as the snapshot has them: f0: no space; f1: "), "{text}");
+        assert!(text.ends_with("f9: no space; and 2 more"), "{text}");
+        let whole = RestoreReport { owners_not_set: true, attributes_not_set: 3, ..RestoreReport::default() };
+        assert_eq!((lost(&whole), differences(&whole).len()), (None, 2));
+        assert!(lost(&RestoreReport { unfinished: 1, ..RestoreReport::default() }).is_some());
+    }
+}

@@ -1,0 +1,173 @@
+//! The course of a transfer: wait, move, report.
+
+use super::events::Events;
+use super::failure::Failure;
+use super::follow::{Stop, until_in_progress, until_stopped};
+use super::resource::MoverResource;
+use lifeboat_client::Client;
+use lifeboat_kopia::Random;
+use lifeboat_mover::Progress;
+use lifeboat_mover::protocol::{AccessPoint, Bytes, reason};
+use lifeboat_mover::snapshot::CheckpointTimes;
+use lifeboat_operation::Clock;
+use lifeboat_provider::ProviderSettings;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// The time between two Events with the progress.
+const REPORTS: Duration = Duration::from_secs(10);
+
+/// The surroundings of a mover.
+pub struct MoverEnv {
+    /// The resources of the namespace in which the server lives.
+    pub client: Client,
+    /// The clock.
+    pub clock: Clock,
+    /// The source of random bytes.
+    pub random: Random,
+    /// Settings of the storage of locations.
+    pub storage: ProviderSettings,
+    /// A folder for indexes.
+    pub scratch: PathBuf,
+    /// The file of the termination message.
+    pub termination_file: PathBuf,
+    /// The threads that hash, compress and encrypt.
+    pub threads: usize,
+    /// The times of checkpoints of a backup.
+    pub checkpoints: CheckpointTimes,
+    /// Ends the transfer at once.
+    pub stop: CancellationToken,
+}
+
+/// The transfer that a pod was started for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transfer {
+    /// The name of the resource.
+    pub name: String,
+    /// The volume in this pod.
+    pub volume: AccessPoint,
+}
+
+/// A transfer that goes on.
+pub(super) struct Work<'a, R> {
+    pub(super) env: &'a MoverEnv,
+    pub(super) transfer: &'a Transfer,
+    pub(super) resource: &'a R,
+    pub(super) progress: &'a Arc<Progress>,
+    pub(super) events: &'a Events<'a>,
+}
+
+/// The end of work that has done what it should.
+pub(super) struct Done {
+    /// The result as JSON.
+    pub(super) result: String,
+    /// Bytes in all.
+    pub(super) total_bytes: i64,
+}
+
+/// Performs the transfer of a resource from the wait for its turn to the termination message. Gives true where it has succeeded.
+///
+/// # Errors
+/// A termination message that cannot be written: without it the node agent knows nothing of the end.
+pub(super) async fn perform<R: MoverResource>(
+    env: &MoverEnv,
+    transfer: &Transfer,
+    work: impl AsyncFnOnce(Work<'_, R>) -> Result<Done, Failure>,
+) -> std::io::Result<bool> {
+    let mut follow = env.client.follow::<R>(&transfer.name);
+    let waited = tokio::select! {
+        waited = until_in_progress(&mut follow, &transfer.name) => waited,
+        () = env.stop.cancelled() => Err(told_to_end()),
+    };
+    let resource = match waited {
+        Ok(resource) => resource,
+        Err(failure) => return end(env, &failure.text(), false),
+    };
+    let events = Events::on(&env.client, &env.clock, &resource);
+    let text = format!("the transfer of {} {} begins", R::KIND, transfer.name);
+    tracing::info!("{text}");
+    events.tell(reason::STARTED, &text).await;
+    let progress = Arc::new(Progress::default());
+    let ended = tokio::select! {
+        biased;
+        ended = work(Work { env, transfer, resource: &resource, progress: &progress, events: &events }) => ended,
+        stop = until_stopped(&mut follow, &transfer.name) => Err(stopped(stop, &progress)),
+        () = env.stop.cancelled() => Err(told_to_end()),
+        () = report(&events, &progress) => Err(told_to_end()),
+    };
+    match ended {
+        Ok(done) => {
+            let written = end(env, &done.result, true)?;
+            let all = Bytes { total_bytes: done.total_bytes, done_bytes: done.total_bytes };
+            events.tell(reason::PROGRESS, &text_of(&all)).await;
+            events.tell(reason::COMPLETED, &done.result).await;
+            events.tell(reason::STOPPED, "the transfer has ended").await;
+            Ok(written)
+        }
+        Err(failure) => {
+            let text = failure.text();
+            let written = end(env, &text, false)?;
+            match failure {
+                Failure::Canceled(_) => {
+                    events.tell(reason::CANCELING, &text).await;
+                    events.tell(reason::CANCELED, &text).await;
+                }
+                Failure::Failed(_) => events.tell(reason::FAILED, &text).await,
+            }
+            events.tell(reason::STOPPED, "the transfer has ended").await;
+            Ok(written)
+        }
+    }
+}
+
+fn told_to_end() -> Failure {
+    Failure::Failed("the mover's pod was told to end before the transfer was done".to_owned())
+}
+
+fn stopped(stop: Stop, progress: &Progress) -> Failure {
+    match stop {
+        Stop::Ended(why) => Failure::Failed(why),
+        Stop::Canceled => {
+            let bytes = bytes(progress);
+            Failure::Canceled(format!("{} of {} bytes were moved", bytes.done_bytes, bytes.total_bytes))
+        }
+    }
+}
+
+/// Writes the progress again and again, as long as it changes.
+async fn report(events: &Events<'_>, progress: &Progress) {
+    let mut last = Bytes::default();
+    loop {
+        tokio::time::sleep(REPORTS).await;
+        let now = bytes(progress);
+        if now != last {
+            events.tell(reason::PROGRESS, &text_of(&now)).await;
+            last = now;
+        }
+    }
+}
+
+/// The bytes of a transfer in either direction.
+fn bytes(progress: &Progress) -> Bytes {
+    let totals = progress.totals();
+    let done = totals.bytes_read + totals.bytes_written + totals.bytes_unchanged;
+    let wide = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
+    Bytes { total_bytes: wide(totals.expected_bytes.max(done)), done_bytes: wide(done) }
+}
+
+fn text_of(bytes: &Bytes) -> String {
+    format!(r#"{{"totalBytes":{},"doneBytes":{}}}"#, bytes.total_bytes, bytes.done_bytes)
+}
+
+/// Leaves the termination message.
+fn end(env: &MoverEnv, message: &str, has_succeeded: bool) -> std::io::Result<bool> {
+    if has_succeeded {
+        tracing::info!("the transfer is done: {message}");
+    } else {
+        tracing::error!("{message}");
+    }
+    std::fs::write(&env.termination_file, message)?;
+    Ok(has_succeeded)
+}

@@ -1,0 +1,100 @@
+//! The init container `restore-wait` of a restored pod: it ends when all volumes of the pod have the mark of the restore (restore.md
+//! 6.1).
+
+use lifeboat_mover::protocol::MARK_DIRECTORY;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The folder in which the container has the volumes of its pod, each as a folder.
+pub const RESTORES: &str = "/restores";
+
+/// The line that is printed when all volumes are filled.
+pub const DONE: &str = "All PodVolumeRestores are done";
+
+/// The time between two looks.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Waits until each folder has the mark of the restore, then removes the marks. `tell` gets lines for the log: changes of what is
+/// waited for, and marks that could not be removed, which is no failure.
+pub async fn wait(folder: &Path, restore_uid: &str, tell: &mut (dyn FnMut(String) + Send)) {
+    let mut told = String::new();
+    let volumes = loop {
+        let text = match look(folder, restore_uid) {
+            Ok(looked) if looked.waiting.is_empty() => break looked.volumes,
+            Ok(looked) => {
+                let waiting: Vec<String> = looked.waiting.iter().map(|path| path.display().to_string()).collect();
+                format!("waiting for {}", waiting.join(", "))
+            }
+            Err(e) => format!("cannot read {}: {e}; trying again", folder.display()),
+        };
+        if text != told {
+            tell(text.clone());
+            told = text;
+        }
+        tokio::time::sleep(PAUSE).await;
+    };
+    tell(DONE.to_owned());
+    for volume in volumes {
+        let mark = volume.join(MARK_DIRECTORY);
+        if let Err(e) = std::fs::remove_dir_all(&mark) {
+            tell(format!("cannot remove {}: {e}", mark.display()));
+        }
+    }
+}
+
+/// The volumes of a pod, and the marks that are not there yet.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Looked {
+    volumes: Vec<PathBuf>,
+    waiting: Vec<PathBuf>,
+}
+
+fn look(folder: &Path, restore_uid: &str) -> std::io::Result<Looked> {
+    let mut looked = Looked::default();
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if !path.is_dir() {
+            continue;
+        }
+        let mark = path.join(MARK_DIRECTORY).join(restore_uid);
+        if !mark.try_exists()? {
+            looked.waiting.push(mark);
+        }
+        looked.volumes.push(path);
+    }
+    looked.volumes.sort();
+    looked.waiting.sort();
+    Ok(looked)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pod_is_held_back_until_each_volume_has_the_mark_of_this_restore() {
+        let root = tempfile::tempdir().unwrap();
+        let mark = |volume: &str, uid: &str| {
+            let folder = root.path().join(volume).join(MARK_DIRECTORY);
+            std::fs::create_dir_all(&folder).unwrap();
+            std::fs::write(folder.join(uid), "").unwrap();
+        };
+        std::fs::create_dir_all(root.path().join("data")).unwrap();
+        std::fs::write(root.path().join("file"), "no volume").unwrap();
+        mark("logs", "other");
+        let mut told = Vec::new();
+        {
+            let mut tell = |line: String| told.push(line.replace(root.path().to_str().unwrap(), ""));
+            let mut waiting = std::pin::pin!(wait(root.path(), "uid", &mut tell));
+            let minute = Duration::from_secs(60);
+            assert!(tokio::time::timeout(minute, &mut waiting).await.is_err());
+            mark("data", "uid");
+            assert!(tokio::time::timeout(minute, &mut waiting).await.is_err());
+            mark("logs", "uid");
+            tokio::time::timeout(minute, &mut waiting).await.unwrap();
+        }
+        let expected = ["waiting for /data/.velero/uid, /logs/.velero/uid", "waiting for /logs/.velero/uid", DONE];
+        assert_eq!(told, expected);
+        assert!(!root.path().join("data/.velero").exists() && !root.path().join("logs/.velero").exists());
+    }
+}
