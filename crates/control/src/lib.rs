@@ -33,7 +33,10 @@ mod world;
 pub use buckets::open_location;
 pub use census::namespaces_to_protect;
 pub use extensions::{Extensions, NoPlugins};
-pub use options::{Controller, Env, Listeners, Options, ProfileListener, Providers, ServerClock, SigningKey};
+pub use options::{
+    Controller, Env, Listeners, Options, ProfileListener, Providers, RandomSource, RepositorySettings, ServerClock,
+    SigningKey,
+};
 pub use own_pod::OwnPod;
 #[doc(hidden)]
 pub use server::PlanBench;
