@@ -24,7 +24,7 @@ const EDGES: [(&str, &[&str]); 32] = [
     ("repository", &["api", "bucket", "kopia"]),
     ("store", &["api", "object", "archive", "bucket"]),
     ("cluster", &["object"]),
-    ("client", &["api", "object", "patch", "cluster"]),
+    ("client", &["api", "object", "patch", "bucket", "cluster"]),
     ("reconcile", &["object", "cluster"]),
     ("hook", &["api", "object", "operation", "select", "cluster"]),
     ("volume", &["api", "object", "operation", "select", "archive", "action", "cluster"]),

@@ -121,7 +121,7 @@ impl Blobs {
     ///
     /// # Errors
     /// Errors of the bucket; a blob that is longer.
-    pub(crate) async fn read_if_there(&self, name: &str, limit: u64) -> Result<Option<Bytes>, KopiaError> {
+    pub async fn read_if_there(&self, name: &str, limit: u64) -> Result<Option<Bytes>, KopiaError> {
         match self.read(name, limit).await {
             Err(error) if is_not_found(&error) => Ok(None),
             stored => stored.map(Some),

@@ -50,6 +50,19 @@ impl Repository {
         Self::open_guarded(blobs, guard, options).await
     }
 
+    /// Reads the format of the repository in a bucket as this password opens it, and nothing else of it.
+    ///
+    /// # Errors
+    /// No repository, a wrong password, an upgrade, what this version cannot read, those of the bucket.
+    pub async fn read_format(
+        store: Arc<dyn BlobStore>,
+        password: Password,
+        clock: Clock,
+    ) -> Result<Arc<RepositoryFormat>, KopiaError> {
+        let blobs = Blobs::open(store).await?;
+        Ok(FormatGuard::open(blobs, password, clock).await?.format())
+    }
+
     /// Opens a repository whose format is known.
     #[cfg(test)]
     pub(crate) async fn open_known(

@@ -1,9 +1,12 @@
 //! The list of the providers that are built in.
 
 use crate::directory::DirectoryProvider;
-use crate::provider::Provider;
+use crate::provider::{Provider, ProviderSettings};
 use crate::s3::S3Provider;
 use crate::url::{UrlBucket, UrlError};
+use lifeboat_api::BackupStorageLocation;
+use lifeboat_bucket::{BlobStore, Prefixed, StorageAccess};
+use std::sync::Arc;
 
 /// The providers that are built in.
 #[must_use]
@@ -27,6 +30,35 @@ pub fn names() -> Vec<&'static str> {
 #[must_use]
 pub fn plugin_names() -> Vec<&'static str> {
     built_in().into_iter().filter_map(|provider| provider.names().first()).copied().collect()
+}
+
+/// Opens the bucket of a location below its prefix, by the built-in provider that it names. `others` says where providers are that
+/// are not built in.
+///
+/// # Errors
+/// A message for people that says why the bucket cannot be used.
+pub async fn open_location(
+    location: &BackupStorageLocation,
+    access: StorageAccess,
+    settings: &ProviderSettings,
+    others: &str,
+) -> Result<Arc<dyn BlobStore>, String> {
+    let name = location.spec.provider.as_str();
+    if name.is_empty() {
+        return Err("object storage provider name must not be empty".to_owned());
+    }
+    let Some(provider) = find(name) else {
+        let built_in = plugin_names().join(" and ");
+        return Err(format!("there is no provider {name:?}: built in are {built_in}, and {others}"));
+    };
+    Ok(below_prefix(location, provider.open(location, access, settings).await?))
+}
+
+/// The bucket of a location below the prefix that the location gives.
+#[must_use]
+pub fn below_prefix(location: &BackupStorageLocation, bucket: Arc<dyn BlobStore>) -> Arc<dyn BlobStore> {
+    let prefix = location.spec.object_storage.prefix.trim_matches('/');
+    if prefix.is_empty() { bucket } else { Arc::new(Prefixed::new(bucket, format!("{prefix}/"))) }
 }
 
 /// Parses the URL of a flag, which errors name.

@@ -4,8 +4,12 @@
 //! `BackupRepository` resource that tells if it can be used. [`backup_repository`] makes that resource, [`is_same`] finds it again;
 //! [`ensure`] makes the repository in the bucket, or sees that it is there; [`open`] opens it. Nothing here knows a cluster.
 
+mod marker;
 mod resource;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests;
 mod volume_repository;
 
 pub use resource::{backup_repository, is_same, resource_name};
-pub use volume_repository::{CLIENT_NAME, EnsureOptions, RepositoryError, blobs_of, ensure, open};
+pub use volume_repository::{CLIENT_NAME, EnsureOptions, RepositoryError, blobs_of, ensure, open, prefix_of};

@@ -1,13 +1,27 @@
 //! The repository itself, in the bucket of its location.
 
-use lifeboat_bucket::BlobStore;
+use crate::marker::{Marker, put_marker, read_marker};
+use lifeboat_bucket::{BlobStore, Prefixed};
+use lifeboat_kopia::blobs::Blobs;
+use lifeboat_kopia::blobs::layout::Layout;
 use lifeboat_kopia::crypto::Password;
-use lifeboat_kopia::{KopiaError, OpenOptions, Random, Repository};
+use lifeboat_kopia::format::blob_name::FORMAT;
+use lifeboat_kopia::format::maintenance::MaintenanceParameters;
+use lifeboat_kopia::format::repository::NewRepository;
+use lifeboat_kopia::maintenance::set_parameters;
+use lifeboat_kopia::{KopiaError, OpenOptions, Random, Repository, WriteOptions};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// The user and the host under which all of Velero's processes write into a repository (B.2.5).
 pub const CLIENT_NAME: &str = "default";
+
+/// The owner of the maintenance of Velero's repositories.
+const OWNER: &str = "default@default";
+/// The most bytes of `kopia.repository`.
+const MAX_FORMAT: u64 = 1 << 20;
+/// The most puts at once of the writer that sets the parameters of maintenance.
+const UPLOADS: usize = 2;
 
 /// Options with which a repository is made.
 #[derive(Clone)]
@@ -18,6 +32,8 @@ pub struct EnsureOptions {
     pub full_maintenance: Option<Duration>,
     /// The source of random bytes.
     pub random: Random,
+    /// The clock, and the folder, memory and threads for a repository that has to be opened to be finished.
+    pub open: OpenOptions,
 }
 
 /// The reason why a repository cannot be used.
@@ -49,25 +65,94 @@ pub enum RepositoryError {
     Kopia(#[from] KopiaError),
 }
 
+/// The place of a namespace's repository in the bucket of a location, below the location's own prefix (velero:
+/// pkg/repository/config/config.go).
+#[must_use]
+pub fn prefix_of(volume_namespace: &str) -> String {
+    format!("kopia/{volume_namespace}/")
+}
+
 /// The blobs of the repository of a namespace, from the bucket of a location below its prefix.
 #[must_use]
 pub fn blobs_of(location: Arc<dyn BlobStore>, volume_namespace: &str) -> Arc<dyn BlobStore> {
-    todo!()
+    Arc::new(Prefixed::new(location, prefix_of(volume_namespace)))
 }
 
 /// Makes the repository where it is missing, or sees that it is there and that this password opens it (B.2.4). Done again after a
-/// crash it goes on where it was.
+/// crash it goes on where it was: the format comes first, then the parameters of maintenance, and last the marker.
 ///
 /// # Errors
 /// [`RepositoryError`]; a wrong password is a [`KopiaError::WrongPassword`].
-pub async fn ensure(blobs: Arc<dyn BlobStore>, password: &Password, options: &EnsureOptions) -> Result<(), RepositoryError> {
-    todo!()
+pub async fn ensure(
+    blobs: Arc<dyn BlobStore>,
+    password: &Password,
+    options: &EnsureOptions,
+) -> Result<(), RepositoryError> {
+    let password = trimmed(password);
+    let described = || blobs.describe();
+    if Blobs::open(blobs.clone()).await?.read_if_there(FORMAT, MAX_FORMAT).await?.is_none() {
+        if !options.may_create {
+            return Err(RepositoryError::ReadOnly { repository: described() });
+        }
+        create(blobs.clone(), &password, &options.random).await?;
+    }
+    let format = Repository::read_format(blobs.clone(), password.clone(), options.open.clock.clone()).await?;
+    match read_marker(&Blobs::open(blobs.clone()).await?, &format.unique_id).await? {
+        Marker::Own => Ok(()),
+        Marker::Foreign => Err(RepositoryError::ForeignMarker { repository: described() }),
+        Marker::Missing if !options.may_create => Ok(()),
+        Marker::Missing => {
+            let repository = Repository::open(blobs.clone(), password, options.open.clone()).await?;
+            own_maintenance(&repository, options).await?;
+            Ok(put_marker(repository.blobs(), &format.unique_id).await?)
+        }
+    }
 }
 
 /// Opens the repository, which must be there.
 ///
 /// # Errors
 /// [`RepositoryError`]; a wrong password is a [`KopiaError::WrongPassword`].
-pub async fn open(blobs: Arc<dyn BlobStore>, password: Password, options: OpenOptions) -> Result<Repository, RepositoryError> {
-    todo!()
+pub async fn open(
+    blobs: Arc<dyn BlobStore>,
+    password: Password,
+    options: OpenOptions,
+) -> Result<Repository, RepositoryError> {
+    Ok(Repository::open(blobs, trimmed(&password), options).await?)
+}
+
+/// Makes the format, with Velero's parameters. That another one was faster is no error.
+async fn create(blobs: Arc<dyn BlobStore>, password: &Password, random: &Random) -> Result<(), RepositoryError> {
+    match Repository::create(blobs, password, &NewRepository::default(), random, &Layout::Flat).await {
+        Ok(()) | Err(KopiaError::RepositoryExists { .. }) => Ok(()),
+        Err(KopiaError::NotEmpty { location, key }) => {
+            Err(RepositoryError::NotEmpty { repository: location, found: key })
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Makes Velero's name the owner of the maintenance, unless it is already.
+async fn own_maintenance(repository: &Repository, options: &EnsureOptions) -> Result<(), KopiaError> {
+    if repository.maintenance_parameters().await?.owner == OWNER {
+        return Ok(());
+    }
+    let mut parameters = MaintenanceParameters { owner: OWNER.to_owned(), ..MaintenanceParameters::default() };
+    if let Some(interval) = options.full_maintenance {
+        parameters.full.interval = i64::try_from(interval.as_nanos()).unwrap_or(i64::MAX);
+    }
+    let write = WriteOptions {
+        user: CLIENT_NAME.to_owned(),
+        host: CLIENT_NAME.to_owned(),
+        random: options.random.clone(),
+        threads: options.open.threads,
+        memory: options.open.memory,
+        uploads: UPLOADS,
+    };
+    set_parameters(&repository.writer(write).await?, &parameters).await
+}
+
+/// The password without the white space around it, which editors and shells leave in Secrets.
+fn trimmed(password: &Password) -> Password {
+    Password::new(String::from_utf8_lossy(password.as_bytes()).trim().to_owned())
 }

@@ -22,13 +22,14 @@ use crate::commands::repo::random::random;
 use crate::standalone::bucket_url;
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use lifeboat_bucket::{BlobStore, ListOptions, Prefixed};
+use lifeboat_bucket::{BlobStore, ListOptions};
 use lifeboat_kopia::content::IndexSource;
 use lifeboat_kopia::crypto::Password;
 use lifeboat_kopia::format::directory::DirectoryEntry;
 use lifeboat_kopia::format::time::UnixNanos;
 use lifeboat_kopia::snapshot::{Snapshot, choose, entry_at};
 use lifeboat_kopia::{KopiaError, OpenOptions, Repository, WriteOptions};
+use lifeboat_repository::{blobs_of, prefix_of};
 use lifeboat_terminal::flags::globals::Globals;
 use lifeboat_terminal::process::clock::clock;
 use lifeboat_terminal::process::scratch::{ScratchArgs, ScratchFolder};
@@ -173,7 +174,7 @@ fn password(file: &Path) -> Result<Password> {
     Ok(Password::new(text.to_owned()))
 }
 
-/// The part of a location's bucket that holds the repository of a namespace (velero: pkg/repository/config/config.go).
+/// The part of a location's bucket that holds the repository of a namespace.
 async fn of_velero(bucket: Arc<dyn BlobStore>, namespace: &str) -> Result<Arc<dyn BlobStore>> {
     let prefix = prefix_of(namespace);
     let has = async |prefix: &str| -> Result<bool> {
@@ -192,12 +193,7 @@ async fn of_velero(bucket: Arc<dyn BlobStore>, namespace: &str) -> Result<Arc<dy
             bucket.describe()
         );
     }
-    Ok(Arc::new(Prefixed::new(bucket, prefix)))
-}
-
-/// The place of a namespace's repository in a location's bucket.
-fn prefix_of(namespace: &str) -> String {
-    format!("kopia/{namespace}/")
+    Ok(blobs_of(bucket, namespace))
 }
 
 /// A snapshot, or a path in it, as a command names it: `SNAPSHOT[:PATH]`.

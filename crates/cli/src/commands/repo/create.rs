@@ -1,16 +1,17 @@
 //! `lifeboat repo create`.
 
-use super::{Location, RepositoryArgs, password, prefix_of};
+use super::{Location, RepositoryArgs, password};
 use crate::commands::repo::random::random;
 use crate::standalone::bucket_url::{self, EmptyFolders};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
-use lifeboat_bucket::{BlobStore, Prefixed};
+use lifeboat_bucket::BlobStore;
 use lifeboat_kopia::blobs::layout::Layout;
 use lifeboat_kopia::crypto::{CipherAlgorithm, HashAlgorithm};
 use lifeboat_kopia::format::repository::NewRepository;
 use lifeboat_kopia::splitter::SplitterAlgorithm;
 use lifeboat_kopia::{KopiaError, Repository};
+use lifeboat_repository::blobs_of;
 use lifeboat_terminal::flags::globals::Globals;
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
@@ -155,7 +156,7 @@ async fn open(location: Location<'_>, globals: &Globals) -> Result<(Arc<dyn Blob
         }
         Location::Velero { namespace, bucket } => {
             let bucket = bucket_url::open_existing("--bucket", bucket, globals.patience()).await?;
-            Ok((Arc::new(Prefixed::new(bucket, prefix_of(namespace))), Layout::Flat))
+            Ok((blobs_of(bucket, namespace), Layout::Flat))
         }
     }
 }
