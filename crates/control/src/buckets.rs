@@ -65,7 +65,7 @@ impl Buckets {
         {
             return Ok(bucket);
         }
-        let access = access(client, location).await?;
+        let access = client.storage_access(location).await?;
         // Credentials that are not those of a Secret may have been replaced without our knowledge.
         let is_known = access.credentials.is_some() || purpose == Purpose::Visit;
         if !is_known || !providers.may_keep(location) {
@@ -126,36 +126,7 @@ pub async fn open_location(
     providers: &dyn Providers,
     location: &BackupStorageLocation,
 ) -> Result<Arc<dyn BlobStore>, String> {
-    providers.open(location, access(client, location).await?).await
-}
-
-/// Reads the credentials and certificates of a location; otherwise says what is wrong with it.
-async fn access(client: &Client, location: &BackupStorageLocation) -> Result<StorageAccess, String> {
-    let storage = &location.spec.object_storage;
-    if location.spec.provider.is_empty() {
-        return Err("object storage provider name must not be empty".to_owned());
-    }
-    let bucket = &storage.bucket;
-    if bucket.contains('/') && !bucket.starts_with("arn:aws:s3:") {
-        return Err(format!(
-            "backup storage location's bucket name {bucket:?} must not contain a '/' (if using a prefix, put it in the 'Prefix' field instead)"
-        ));
-    }
-    if storage.ca_cert_ref.is_some() && !storage.ca_cert.is_empty() {
-        return Err("cannot specify both caCert and caCertRef in objectStorage".to_owned());
-    }
-    let mut access = StorageAccess::default();
-    if let Some(secret) = &location.spec.credential {
-        access.credentials = Some(client.secret(&secret.name, &secret.key).await?);
-    }
-    if let Some(secret) = &storage.ca_cert_ref {
-        access.ca_bundle = Some(client.secret(&secret.name, &secret.key).await?);
-    } else if !storage.ca_cert.is_empty() {
-        use base64::Engine;
-        let pem = base64::engine::general_purpose::STANDARD.decode(&storage.ca_cert);
-        access.ca_bundle = Some(pem.map_err(|_| "caCert is no base64".to_owned())?);
-    }
-    Ok(access)
+    providers.open(location, client.storage_access(location).await?).await
 }
 
 #[cfg(test)]

@@ -2,15 +2,24 @@
 
 mod config;
 mod password;
+#[cfg(test)]
+mod tests;
 
 use super::{Context, Effect, StepError, StepResult};
 use lifeboat_api::{BackupRepository, BackupStorageLocation, Time};
+use lifeboat_kopia::OpenOptions;
+use lifeboat_kopia::content::IndexSource;
+use lifeboat_kopia::format::time::UnixNanos;
 use lifeboat_lifecycle::phase::repository::{
     REESTABLISH, fill_in, full_maintenance, is_new, note_not_ready, note_place, note_ready,
 };
 use lifeboat_object::chain;
 use lifeboat_repository::{EnsureOptions, RepositoryError, blobs_of, ensure};
 use password::password;
+use std::sync::Arc;
+
+/// The most memory for what is read of a repository, of which nothing but its parameters are.
+const MEMORY: u64 = 32 << 20;
 
 /// Makes a repository where it is missing, or sees that it opens, and notes which it is: ready, or the reason for which it is not.
 pub(crate) async fn prepare(
@@ -59,12 +68,29 @@ async fn make_ready(
     let options = EnsureOptions {
         may_create: !location.is_read_only(),
         full_maintenance: full_maintenance(&repository.spec.repository_config)?,
-        random: context.env.random.0.clone(),
+        ..of_reader(context)
     };
     let bucket = context.bucket(location).await?;
     let password = password(context, location).await?;
     let made = ensure(blobs_of(bucket, &repository.spec.volume_namespace), &password, &options).await;
     made.map_err(|error| described(&error, location))
+}
+
+/// Options that make nothing.
+fn of_reader(context: &Context) -> EnsureOptions {
+    let clock = context.env.clock.0.clone();
+    EnsureOptions {
+        may_create: false,
+        full_maintenance: None,
+        random: context.env.random.0.clone(),
+        open: OpenOptions {
+            scratch: context.env.scratch.clone(),
+            clock: Arc::new(move || UnixNanos(i64::try_from(clock().as_nanosecond()).unwrap_or(i64::MAX))),
+            memory: MEMORY,
+            threads: 1,
+            indexes: IndexSource::IndexBlobs,
+        },
+    }
 }
 
 /// The reason for which a repository is not ready, for people.

@@ -59,10 +59,10 @@ pub fn fill_in(repository: &mut BackupRepository, frequency: Duration, config: B
     }
 }
 
-/// Returns true if no server has looked at a repository yet: only then it takes settings of the server.
+/// Returns true if a repository was never ready: until then it takes settings of the server.
 #[must_use]
 pub fn is_new(repository: &BackupRepository) -> bool {
-    matches!(repository.status.phase, None | Some(BackupRepositoryPhase::New))
+    repository.status.phase != Some(BackupRepositoryPhase::Ready) && repository.status.last_maintenance_time.is_none()
 }
 
 /// Notes that a repository was found ready in this location.
@@ -238,12 +238,15 @@ mod tests {
     fn the_first_success_counts_as_a_maintenance_and_later_ones_do_not() {
         let mut repository = repository(None);
         note_not_ready(&mut repository, "no");
+        assert!(is_new(&repository));
         assert_eq!((repository.status.message.as_str(), repository.status.last_maintenance_time), ("no", None));
         note_ready(&mut repository, &location(), now());
         assert_eq!((repository.status.message.as_str(), repository.status.last_maintenance_time), ("", Some(now())));
         let later = Time::new("2026-11-28T13:00:00Z".parse().unwrap());
         note_ready(&mut repository, &location(), later);
         assert_eq!(repository.status.last_maintenance_time, Some(now()));
+        note_not_ready(&mut repository, "again");
+        assert!(!is_new(&repository));
     }
 
     #[test]

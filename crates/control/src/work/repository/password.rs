@@ -14,7 +14,7 @@ use lifeboat_cluster::WriteBody;
 use lifeboat_kopia::KopiaError;
 use lifeboat_kopia::crypto::Password;
 use lifeboat_object::{ApiResource, chain};
-use lifeboat_repository::{EnsureOptions, RepositoryError, blobs_of, ensure};
+use lifeboat_repository::{RepositoryError, blobs_of, ensure};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -95,8 +95,8 @@ async fn of_velero(
     location: &BackupStorageLocation,
     (bucket, namespace): (Arc<dyn BlobStore>, &str),
 ) -> Result<String, String> {
-    let options = EnsureOptions { may_create: false, full_maintenance: None, random: context.env.random.0.clone() };
-    let opened = ensure(blobs_of(bucket, namespace), &Password::new(OF_VELERO.to_owned()), &options).await;
+    let blobs = blobs_of(bucket, namespace);
+    let opened = ensure(blobs, &Password::new(OF_VELERO.to_owned()), &super::of_reader(context)).await;
     match opened {
         Ok(()) => {
             tracing::info!(
