@@ -77,3 +77,34 @@ fn pods_of_an_installation_reach_the_api_server_and_the_bucket() {
     assert_eq!((&listed["metadata"]["name"], &listed["status"]["phase"]), (&json!("b"), &json!("Completed")));
     place.end();
 }
+
+/// The smaller rights are enough for both programs, and for the Secret with the password.
+#[test]
+#[ignore = "needs a node: make test-node"]
+fn a_node_agent_is_installed_and_the_server_makes_a_repository_ready() {
+    let place = Place::alone("agent");
+    install(&place, &["--use-node-agent", "--least-privilege"]);
+    let ground = &place.ground;
+    let set = ground.get_in(&place.own, "daemonset", "node-agent");
+    assert_eq!((&set["status"]["desiredNumberScheduled"], &set["status"]["numberAvailable"]), (&json!(1), &json!(1)));
+    let pods = ["get", "pods", "-n", &place.own, "-l", "role=node-agent", "-o", "json"];
+    let pods: Value = serde_json::from_str(&ground.bed.kubectl(&pods)).expect("JSON");
+    let pod = &pods["items"][0];
+    assert_eq!(pod["spec"]["containers"][0]["args"], json!(["node-agent", "server", "--features=EnableCSI"]));
+    assert_eq!(pod["status"]["containerStatuses"][0]["restartCount"], 0);
+
+    ground.create(&json!({"apiVersion": "velero.io/v1", "kind": "BackupRepository",
+        "metadata": {"name": "shop-default-kopia", "namespace": place.own},
+        "spec": {"volumeNamespace": "shop", "backupStorageLocation": "default", "repositoryType": "kopia",
+            "maintenanceFrequency": "0s"}}));
+    let repository = ground.until_in(&place.own, "backuprepository", "shop-default-kopia", "Ready");
+    assert_eq!(repository["spec"]["maintenanceFrequency"], "1h0m0s");
+    let secret = ground.get_in(&place.own, "secret", "velero-repo-credentials");
+    assert_eq!(secret["data"].as_object().map(serde_json::Map::len), Some(1));
+    assert!(ground.s3.file("server", "installed/kopia/shop/kopia.repository").exists());
+
+    let gone = place.lifeboat(&["uninstall", "--force"]);
+    assert_eq!(gone.code, 0, "{gone:?}");
+    assert!(ground.get_in(&place.own, "daemonset", "node-agent").is_null());
+    place.end();
+}
