@@ -50,7 +50,7 @@ pub struct Image {
     pub environment: Vec<String>,
     /// Labels of the image, which describe it.
     pub labels: BTreeMap<String, String>,
-    /// How well its files are compressed.
+    /// The compression of its files.
     pub packing: Packing,
 }
 

@@ -106,5 +106,5 @@ fn a_node_agent_is_installed_and_the_server_makes_a_repository_ready() {
     let gone = place.lifeboat(&["uninstall", "--force"]);
     assert_eq!(gone.code, 0, "{gone:?}");
     assert!(ground.get_in(&place.own, "daemonset", "node-agent").is_null());
-    place.end();
+    place.lose(&place.shop);
 }

@@ -574,7 +574,7 @@ fn reasons_change_nothing_of_what_is_done() {
 }
 
 #[test]
-fn repositories_are_prepared_and_prove_themselves_again_after_a_change_of_their_location() {
+fn repositories_are_prepared_and_again_when_their_location_changes() {
     let mut scene = Scene::new();
     let mut put = |name: &str, location: &str, format: &str, status: &Value| {
         let spec = json!({"volumeNamespace": "app", "backupStorageLocation": location, "repositoryType": format,
