@@ -12,7 +12,7 @@ use crate::timed;
 use anyhow::{Context, Result, bail, ensure};
 use architecture::Architecture;
 use compile::{BuildSource, BuildTree, Compiled};
-use lifeboat_testbed::{Entry, Image};
+use lifeboat_testbed::{Entry, Image, Packing};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -218,6 +218,7 @@ fn assemble(program: &Program, others: &BTreeMap<String, Entry>, source: &BuildS
         // `lifeboat local` keeps its state in the home, and the user has no other place to write to.
         environment: vec!["PATH=/".to_owned(), "HOME=/tmp".to_owned()],
         labels,
+        packing: Packing::Small,
     })
 }
 

@@ -129,6 +129,8 @@ pub const ANNOTATION_REBIND_RELEASED: &str = "lifeboat.io/rebind-released";
 pub const ANNOTATION_REUSE_VOLUMES: &str = "lifeboat.io/reuse-volumes";
 /// `true` on restores: claims whose data cannot be brought back are made empty; an addition of Lifeboat.
 pub const ANNOTATION_ALLOW_EMPTY_VOLUMES: &str = "lifeboat.io/allow-empty-volumes";
+/// On repositories: a digest of the place that their location named when they were found ready there. An addition of Lifeboat.
+pub const ANNOTATION_REPOSITORY_PLACE: &str = "lifeboat.io/repository-place";
 /// On storage locations that are directories: which bucket the directory is, as the marker in it says. One without the marker, or with
 /// another, is not used. An addition of Lifeboat.
 pub const ANNOTATION_BUCKET_ID: &str = "lifeboat.io/bucket-id";
@@ -272,6 +274,13 @@ pub const HEADER_DOWNLOAD: &str = "lifeboat-download";
 pub const PLAN_PATH: &str = "/v1/plans/restore";
 /// Put on a request by a client that does not reach the bucket: the URL shall be one of the server.
 pub const ANNOTATION_THROUGH_SERVER: &str = "lifeboat.io/through-server";
+
+// Objects of an installation.
+
+/// The Secret with the password of all repositories, and its key.
+pub const SECRET_REPOSITORY: &str = "velero-repo-credentials";
+/// The key of the password in [`SECRET_REPOSITORY`].
+pub const KEY_REPOSITORY_PASSWORD: &str = "repository-password";
 
 // Values of fields.
 

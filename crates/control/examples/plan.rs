@@ -124,5 +124,6 @@ fn options() -> Options {
         disabled: Default::default(),
         backup: lifeboat_backup::Settings::default(),
         restore: lifeboat_restore::Settings::default(),
+        repository: Default::default(),
     }
 }

@@ -3,7 +3,10 @@
 use crate::world::Meta;
 use bytes::Bytes;
 use jiff::Timestamp;
-use lifeboat_api::{Backup, BackupPhase, BackupStorageLocation, GROUP, Restore, Schedule, SchedulePhase, Time};
+use lifeboat_api::{
+    Backup, BackupPhase, BackupRepository, BackupRepositoryPhase, BackupStorageLocation, GROUP, Restore, Schedule,
+    SchedulePhase, Time,
+};
 use lifeboat_client::Client;
 use lifeboat_cluster::{ClusterError, WriteBody};
 use lifeboat_object::ApiResource;
@@ -75,6 +78,12 @@ impl EventSource for BackupStorageLocation {
     fn describe(&self) -> (bool, String) {
         let is_bad = self.status.phase == Some(lifeboat_api::BackupStorageLocationPhase::Unavailable);
         (is_bad, self.status.message.clone())
+    }
+}
+
+impl EventSource for BackupRepository {
+    fn describe(&self) -> (bool, String) {
+        (self.status.phase == Some(BackupRepositoryPhase::NotReady), self.status.message.clone())
     }
 }
 

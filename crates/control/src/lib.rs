@@ -31,7 +31,10 @@ mod work;
 mod world;
 
 pub use extensions::{Extensions, NoPlugins};
-pub use options::{Controller, Env, Listeners, Options, ProfileListener, Providers, ServerClock, SigningKey};
+pub use options::{
+    Controller, Env, Listeners, Options, ProfileListener, Providers, RandomSource, RepositorySettings, ServerClock,
+    SigningKey,
+};
 pub use own_pod::OwnPod;
 #[doc(hidden)]
 pub use server::PlanBench;

@@ -7,6 +7,7 @@ use jiff::tz::TimeZone;
 use lifeboat_api::{BackupStorageLocation, Duration};
 use lifeboat_bucket::{BlobStore, StorageAccess};
 use lifeboat_cluster::Cluster;
+use lifeboat_kopia::Random;
 use lifeboat_operation::Clock;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -53,6 +54,17 @@ pub struct Options {
     pub backup: lifeboat_backup::Settings,
     /// Settings of the restore engine.
     pub restore: lifeboat_restore::Settings,
+    /// Settings of repositories.
+    pub repository: RepositorySettings,
+}
+
+/// Settings of the repositories of volumes.
+#[derive(Clone, Debug, Default)]
+pub struct RepositorySettings {
+    /// Time between two maintenances of a repository that names none; zero for that of its format.
+    pub maintenance_frequency: Duration,
+    /// The ConfigMap with the configuration of new repositories.
+    pub config_map: Option<String>,
 }
 
 /// A part of the server that can be left out, by Velero's names (api-and-controllers.md 4.3).
@@ -185,6 +197,8 @@ pub struct Env {
     pub instance: String,
     /// The key that signs URLs: random, and of this process alone.
     pub signing_key: SigningKey,
+    /// Random bytes, of the operating system.
+    pub random: RandomSource,
     /// Set to stop.
     pub cancel: CancellationToken,
 }
@@ -196,6 +210,16 @@ pub struct SigningKey(pub [u8; 32]);
 impl Debug for SigningKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("SigningKey")
+    }
+}
+
+/// Random bytes that can be shown, as what they are.
+#[derive(Clone)]
+pub struct RandomSource(pub Random);
+
+impl Debug for RandomSource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("RandomSource")
     }
 }
 

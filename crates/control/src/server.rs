@@ -349,6 +349,7 @@ impl Server {
         events.extend(self.world.restores.take_turned().iter().map(|r| event(r, identity, now)));
         events.extend(self.world.locations.take_turned().iter().map(|l| event(l, identity, now)));
         events.extend(self.world.schedules.take_turned().iter().map(|s| event(s, identity, now)));
+        events.extend(self.world.repositories.take_turned().iter().map(|r| event(r, identity, now)));
         self.world.forget_turned();
         for event in events {
             if self.events.len() < MOST_EVENTS {

@@ -3,7 +3,7 @@
 use crate::buckets::Buckets;
 use crate::extensions::{Extensions, NoPlugins};
 use crate::metrics::Metrics;
-use crate::options::{Env, Options, Providers, ServerClock, SigningKey};
+use crate::options::{Env, Options, Providers, RandomSource, ServerClock, SigningKey};
 use crate::work::Context;
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -71,6 +71,7 @@ pub(crate) fn options(concurrent: usize) -> Options {
         disabled: Default::default(),
         backup: Default::default(),
         restore: Default::default(),
+        repository: Default::default(),
     }
 }
 
@@ -125,6 +126,7 @@ pub(crate) fn context(cluster: Cluster, providers: Arc<dyn Providers>) -> Contex
         scratch: std::env::temp_dir(),
         instance: "i".into(),
         signing_key: SigningKey([0; 32]),
+        random: RandomSource(Arc::new(|bytes: &mut [u8]| bytes.fill(7))),
         cancel: CancellationToken::new(),
     };
     Context {

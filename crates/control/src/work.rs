@@ -14,6 +14,7 @@ mod next_backups;
 mod own_files;
 pub(crate) mod pending;
 mod probe;
+pub(crate) mod repository;
 pub(crate) mod restore;
 pub(crate) mod running;
 pub(crate) mod schedule;

@@ -8,8 +8,8 @@ use unreadable::meta;
 use bytes::Bytes;
 use lifeboat_api::NamespacedName;
 use lifeboat_api::{
-    Backup, BackupStorageLocation, DeleteBackupRequest, DownloadRequest, ObjectMeta, Resource, Restore, Schedule,
-    ServerStatusRequest,
+    Backup, BackupRepository, BackupStorageLocation, DeleteBackupRequest, DownloadRequest, ObjectMeta, Resource,
+    Restore, Schedule, ServerStatusRequest,
 };
 use lifeboat_client::{Object, ObjectIdentity};
 use lifeboat_reconcile::MirrorEvent;
@@ -164,6 +164,7 @@ mirrored! {
     DownloadRequest: download_requests,
     ServerStatusRequest: status_requests,
     Schedule: schedules,
+    BackupRepository: repositories,
 }
 
 /// Files of a Backup that is gone.

@@ -207,24 +207,26 @@ pub fn not_there_yet(installation: &Installation) -> Vec<String> {
         installation.snapshot_location && installation.plugins.is_empty(),
         "a snapshot location is made, but no plugin (--plugins) that takes its snapshots: those of CSI drivers need none (--use-volume-snapshots=false for no location)",
     );
-    for (flag, given) in
-        [("--use-node-agent", installation.node_agent), ("--use-node-agent-windows", installation.node_agent_windows)]
-    {
+    say(
+        installation.node_agent_windows,
+        "--use-node-agent-windows: the image of this version is for Linux alone: the pods start where --image names one for Windows too",
+    );
+    for (flag, given) in [
+        ("--privileged-node-agent", installation.privileged_node_agent),
+        ("--node-agent-disable-host-path", !installation.node_agent_host_paths),
+        ("--node-agent-configmap", installation.node_agent_config_map.is_some()),
+        ("--node-agent-priority-class-name", installation.node_agent_priority_class.is_some()),
+    ] {
         say(
-            given,
-            &format!(
-                "{flag}: no DaemonSet is made, because this version has no node agent yet, and its pods could not start; \
-                 one that is there stays as it is"
-            ),
+            given && !installation.has_node_agent(),
+            &format!("{flag}: without --use-node-agent there is no node agent"),
         );
     }
     let (settings, jobs) = (&installation.server, &installation.server.maintenance_jobs);
     for (flag, given) in [
         ("--csi-snapshot-early-frequent-polling", installation.frequent_snapshot_polling),
         ("--features", has_feature_without_effect(&settings.features)),
-        ("--default-repo-maintain-frequency", !settings.maintenance_frequency.is_zero()),
         ("--pod-volume-operation-timeout", !settings.pod_volume_timeout.is_zero()),
-        ("--backup-repository-configmap", settings.repository_config_map.is_some()),
         ("--repo-maintenance-job-configmap", settings.maintenance_config_map.is_some()),
         ("--keep-latest-maintenance-jobs", jobs.keep_latest > 0),
         ("--maintenance-job-cpu-request", jobs.cpu_request.is_some()),
@@ -419,13 +421,7 @@ mod tests {
         let flags: Vec<&str> = all.iter().map(|text| text.split([':', ',']).next().unwrap_or_default()).collect();
         assert_eq!(
             flags,
-            [
-                "a snapshot location is made",
-                "--use-node-agent",
-                "--use-node-agent-windows",
-                "--features",
-                "--maintenance-job-cpu-limit",
-            ]
+            ["a snapshot location is made", "--use-node-agent-windows", "--features", "--maintenance-job-cpu-limit",]
         );
     }
 }

@@ -64,11 +64,15 @@ fn is_fixed(differences: &[String]) -> bool {
     differences.iter().any(|difference| difference.trim_start_matches("no ").starts_with("selector."))
 }
 
+/// Returns true for a Deployment or DaemonSet, which finds its pods by a selector.
+pub(crate) fn is_workload(object: &Value) -> bool {
+    object["kind"] == "Deployment" || object["kind"] == "DaemonSet"
+}
+
 /// The reason for which an object cannot become the one that is asked for, even by an apply.
 pub(crate) fn fixed(found: &Value, wanted: &Value) -> Option<String> {
     let selector = |object: &Value| serde_json::json!({"spec": {"selector": object["spec"]["selector"]}});
-    let differences =
-        if wanted["kind"] == "Deployment" { differences(&selector(found), &selector(wanted)) } else { Vec::new() };
+    let differences = if is_workload(wanted) { differences(&selector(found), &selector(wanted)) } else { Vec::new() };
     (!differences.is_empty()).then(|| differences.join("; "))
 }
 

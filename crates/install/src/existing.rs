@@ -1,9 +1,10 @@
 //! Looks at the objects that are there already, before anything is changed.
 
 use crate::binding::{is_binding, role};
-use crate::differ::fixed;
+use crate::differ::{fixed, is_workload};
 use crate::error::InstallError;
 use crate::installation::Installation;
+use crate::objects::refusing_profile;
 use crate::single::found;
 use lifeboat_cluster::Cluster;
 use serde_json::Value;
@@ -33,9 +34,11 @@ pub async fn bindings_to_replace<'a>(
     apply: bool,
 ) -> Result<Vec<&'a Value>, InstallError> {
     let mut replaced = Vec::new();
-    for wanted in objects.iter().filter(|object| is_binding(object) || object["kind"] == "Deployment") {
+    for wanted in
+        objects.iter().filter(|object| is_binding(object) || is_workload(object) || object["kind"] == "Namespace")
+    {
         let Some(found) = found(cluster, wanted).await? else { continue };
-        match verdict(&found, wanted, installation.least_privilege, apply) {
+        match verdict(&found, wanted, installation, apply) {
             ExistingTreatment::Fine => {}
             ExistingTreatment::Replace => replaced.push(wanted),
             ExistingTreatment::Refuse(why) => return Err(InstallError::InTheWay(why)),
@@ -44,7 +47,7 @@ pub async fn bindings_to_replace<'a>(
     Ok(replaced)
 }
 
-fn verdict(found: &Value, wanted: &Value, least_privilege: bool, apply: bool) -> ExistingTreatment {
+fn verdict(found: &Value, wanted: &Value, installation: &Installation, apply: bool) -> ExistingTreatment {
     let kind = wanted["kind"].as_str().unwrap_or_default();
     let name = wanted["metadata"]["name"].as_str().unwrap_or_default();
     if is_binding(wanted) && found["roleRef"] != wanted["roleRef"] {
@@ -52,13 +55,23 @@ fn verdict(found: &Value, wanted: &Value, least_privilege: bool, apply: bool) ->
             return ExistingTreatment::Replace;
         }
         // The other way round the server has less than it needs, which is told with all else that was left.
-        if least_privilege {
+        if installation.least_privilege {
             return ExistingTreatment::Refuse(format!(
                 "{kind} {name} gives the server {}, and it would keep these rights; with --apply it gets {}",
                 role(found),
                 role(wanted)
             ));
         }
+    }
+    if kind == "Namespace"
+        && installation.has_node_agent()
+        && !apply
+        && let Some(profile) = refusing_profile(found)
+    {
+        return ExistingTreatment::Refuse(format!(
+            "the namespace {name} holds its pods to the profile {profile}, and that refuses those of the node agent, which run as \
+             root and see folders of their node; with --apply it gets the profile privileged"
+        ));
     }
     match fixed(found, wanted).filter(|_| apply) {
         Some(differences) => ExistingTreatment::Refuse(format!(
@@ -122,8 +135,30 @@ mod tests {
                 ),
             ),
         ] {
-            let given = verdict(found, wanted, least_privilege, apply);
+            let given = verdict(found, wanted, &installation(least_privilege), apply);
             assert_eq!(given, expected, "{least_privilege} {apply}: {found}");
+        }
+    }
+
+    #[test]
+    fn a_node_agent_is_refused_where_its_pods_would_be() {
+        let namespace = |profile: &str| json!({"kind": "Namespace", "metadata": {"labels": {"pod-security.kubernetes.io/enforce": profile}}});
+        let told = |profile: &str, node_agent, apply| {
+            let installation = Installation { namespace: "n".into(), node_agent, ..Installation::default() };
+            verdict(&namespace(profile), &objects(&installation)[0], &installation, apply)
+        };
+        let refused = |profile: &str| {
+            ExistingTreatment::Refuse(format!(
+                "the namespace n holds its pods to the profile {profile}, and that refuses those of the node agent, which run \
+                 as root and see folders of their node; with --apply it gets the profile privileged"
+            ))
+        };
+        assert_eq!(told("restricted", true, false), refused("restricted"));
+        assert_eq!(told("baseline", true, false), refused("baseline"));
+        for (profile, node_agent, apply) in
+            [("restricted", true, true), ("restricted", false, false), ("privileged", true, false), ("", true, false)]
+        {
+            assert_eq!(told(profile, node_agent, apply), ExistingTreatment::Fine, "{profile} {node_agent} {apply}");
         }
     }
 }

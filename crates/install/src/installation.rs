@@ -63,6 +63,15 @@ pub struct Installation {
     pub node_agent_resources: PodResources,
     /// A ConfigMap with settings of the node agent.
     pub node_agent_config_map: Option<String>,
+    /// True when the node agent's containers on Linux nodes are privileged.
+    pub privileged_node_agent: bool,
+    /// True when the node agent sees the folders of its node in which the kubelet mounts volumes. Without them it backs up no volumes
+    /// by their files.
+    pub node_agent_host_paths: bool,
+    /// The kubelet's folder on the nodes.
+    pub kubelet_root: String,
+    /// The priority class of the node agent's pods.
+    pub node_agent_priority_class: Option<String>,
     /// True when the server polls more often at first until a snapshot is ready.
     pub frequent_snapshot_polling: bool,
 }
@@ -188,16 +197,25 @@ impl Default for Installation {
             node_agent_windows: false,
             node_agent_resources: PodResources::of(["0", "0"], ["0", "0"]),
             node_agent_config_map: None,
+            privileged_node_agent: false,
+            node_agent_host_paths: true,
+            kubelet_root: "/var/lib/kubelet".to_owned(),
+            node_agent_priority_class: None,
             frequent_snapshot_polling: false,
         }
     }
 }
 
 impl Installation {
-    /// Returns true if the namespace is held to the restricted profile of pods. It is not when a node agent is asked
-    /// for, which needs more: that of Velero may be there already, and its pods are left alone.
+    /// Returns true if the namespace is held to the restricted profile of pods. It is not when a node agent is asked for: it
+    /// and the pods that move data run as root, and see folders of their node.
     pub(crate) fn is_restricted(&self) -> bool {
-        self.least_privilege && !self.node_agent && !self.node_agent_windows
+        self.least_privilege && !self.has_node_agent()
+    }
+
+    /// Returns true if a node agent is asked for, of any system.
+    pub(crate) fn has_node_agent(&self) -> bool {
+        self.node_agent || self.node_agent_windows
     }
 }
 

@@ -11,6 +11,10 @@ pub(crate) fn deployments() -> ApiResource {
     ApiResource::new("apps", "v1", "deployments", "Deployment")
 }
 
+pub(crate) fn daemon_sets() -> ApiResource {
+    ApiResource::new("apps", "v1", "daemonsets", "DaemonSet")
+}
+
 pub(crate) fn definitions() -> ApiResource {
     let kind = "CustomResourceDefinition";
     cluster_wide(ApiResource::new("apiextensions.k8s.io", "v1", "customresourcedefinitions", kind))

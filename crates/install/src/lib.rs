@@ -7,7 +7,8 @@
 //!
 //! Before anything is changed, [`bindings_to_replace`] looks at the objects in the cluster and refuses when one of them stands
 //! in the way. Then [`send`] sends the definitions, [`wait_until_established`] waits for them, [`replace_bindings`] makes those
-//! bindings anew that cannot be changed, [`send`] sends the objects, and [`wait_until_ready`] waits for the server.
+//! bindings anew that cannot be changed, [`send`] sends the objects, and [`wait_until_ready`] waits for the server and
+//! for node agents.
 //! [`describe_left`] describes the objects that were left as they are. [`change_plugins`] adds plugins and removes
 //! them. A [`Removal`] removes the whole installation.
 //!
@@ -28,8 +29,10 @@ mod gone;
 mod installation;
 mod kinds;
 mod names;
+mod node_agent;
 mod objects;
 mod plugins;
+mod pod;
 mod read;
 mod references;
 mod release;
@@ -58,5 +61,5 @@ pub use references::{ReferenceError, check_references};
 pub use removal::Removal;
 pub use snapshot_classes::unused_snapshot_classes;
 pub use step::{ApplyOutcome, InstallStep, StepReporter};
-pub use wait::{wait_until_established, wait_until_ready};
+pub use wait::{Workload, wait_until_established, wait_until_ready, workloads};
 pub use workload::PLUGINS_TARGET;

@@ -2,7 +2,7 @@
 
 use crate::installation::{Credentials, Installation};
 use crate::names::{SECRET, SECRET_KEY, metadata};
-use crate::{rights, workload};
+use crate::{node_agent, rights, workload};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use lifeboat_api::{API_VERSION, GROUP};
@@ -48,6 +48,7 @@ pub fn objects(installation: &Installation) -> Vec<Value> {
     if installation.replicas > 1 {
         out.push(workload::disruption_budget(installation));
     }
+    out.extend(node_agent::daemon_sets(installation));
     out
 }
 
@@ -60,6 +61,11 @@ pub fn list(objects: Vec<Value>) -> Value {
 /// Returns true if an object holds its namespace to the restricted profile.
 pub(crate) fn is_restricting(object: &Value) -> bool {
     object["kind"] == "Namespace" && object["metadata"]["labels"][ENFORCED] == RESTRICTED
+}
+
+/// The profile that a namespace holds its pods to, when that refuses those of a node agent.
+pub(crate) fn refusing_profile(namespace: &Value) -> Option<&str> {
+    namespace["metadata"]["labels"][ENFORCED].as_str().filter(|profile| [RESTRICTED, "baseline"].contains(profile))
 }
 
 fn namespace(installation: &Installation) -> Value {
@@ -171,6 +177,8 @@ mod tests {
                 "Secret cloud-credentials",
                 "BackupStorageLocation default",
                 "Deployment velero",
+                "DaemonSet node-agent",
+                "DaemonSet node-agent-windows",
             ]
         );
     }

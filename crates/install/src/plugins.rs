@@ -2,7 +2,8 @@
 
 use crate::kinds::deployments;
 use crate::names::component_selector;
-use crate::workload::{PLUGINS, PLUGINS_AT, PLUGINS_TARGET, empty, mount, plugin_name};
+use crate::pod::{empty, mount};
+use crate::workload::{PLUGINS, PLUGINS_AT, PLUGINS_TARGET, plugin_name};
 use bytes::Bytes;
 use lifeboat_cluster::{Cluster, ClusterError, ListRequest, MergePatch};
 use serde_json::{Value, json};

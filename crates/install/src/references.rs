@@ -47,6 +47,11 @@ fn references(installation: &Installation) -> Vec<Reference<'_>> {
             installation.server_priority_class.as_ref(),
             ApiResource::new("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass"),
         ),
+        (
+            "--node-agent-priority-class-name",
+            installation.node_agent_priority_class.as_ref().filter(|_| installation.has_node_agent()),
+            ApiResource::new("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass"),
+        ),
         ("--service-account-name", installation.service_account.as_ref(), core("serviceaccounts", "ServiceAccount")),
         ("--directory-claim", claim, core("persistentvolumeclaims", "PersistentVolumeClaim")),
         (
@@ -86,6 +91,8 @@ mod tests {
         let text = |text: &str| Some(text.to_owned());
         let mut named = Installation {
             server_priority_class: text("high"),
+            node_agent: true,
+            node_agent_priority_class: text("low"),
             service_account: text("sa"),
             directory: Some(DirectoryVolume::Claim("backups".to_owned())),
             ..Installation::default()
@@ -97,11 +104,13 @@ mod tests {
             found,
             [
                 ("--server-priority-class-name", "high", false),
+                ("--node-agent-priority-class-name", "low", false),
                 ("--service-account-name", "sa", true),
                 ("--directory-claim", "backups", true),
                 ("--default-resource-modifier-configmap", "modifiers", true),
             ]
         );
-        assert!(references(&Installation::default()).is_empty());
+        let unused = Installation { node_agent_priority_class: text("low"), ..Installation::default() };
+        assert!(references(&unused).is_empty());
     }
 }

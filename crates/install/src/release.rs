@@ -1,11 +1,11 @@
-//! Deletes restores and data movements while there is a server to remove their finalizers, and removes the finalizers that are
-//! left.
+//! Deletes restores and data movements while there is a server, or a node agent, to remove their finalizers, and removes the
+//! finalizers that are left.
 
 use crate::clock::Clock;
 use crate::error::RemovalError;
 use crate::gone::until_gone;
-use crate::kinds::{custom, definitions, deployments};
-use crate::names::DEPLOYMENT;
+use crate::kinds::{custom, daemon_sets, definitions, deployments};
+use crate::names::{DEPLOYMENT, NODE_AGENT, NODE_AGENT_WINDOWS};
 use crate::read::{PAUSE, get, list, name};
 use crate::step::{InstallStep, StepReporter};
 use bytes::Bytes;
@@ -47,15 +47,22 @@ pub(crate) async fn release(
         if left.is_empty() {
             return Ok(());
         }
-        if Instant::now() < end && server_runs(cluster, namespace, clock).await? {
+        if Instant::now() < end
+            && (server_runs(cluster, namespace, clock).await? || node_agent_runs(cluster, namespace).await?)
+        {
             tell(InstallStep::Held).map_err(RemovalError::Tell)?;
             sleep(PAUSE).await;
             continue;
         }
         tell(InstallStep::Freeing(left.len())).map_err(RemovalError::Tell)?;
-        // A server that is only slow would go on writing to them.
-        cluster.delete(&deployments(), Some(namespace), DEPLOYMENT).await?;
-        until_gone(cluster, &deployments(), Some(namespace), DEPLOYMENT).await?;
+        // A server or node agent that is only slow would go on writing to them.
+        let writers = [(deployments(), DEPLOYMENT), (daemon_sets(), NODE_AGENT), (daemon_sets(), NODE_AGENT_WINDOWS)];
+        for (resource, name) in &writers {
+            cluster.delete(resource, Some(namespace), name).await?;
+        }
+        for (resource, name) in &writers {
+            until_gone(cluster, resource, Some(namespace), name).await?;
+        }
         for (resource, finalizer, object) in &left {
             free(cluster, namespace, resource, finalizer, object).await?;
         }
@@ -143,6 +150,17 @@ async fn server_runs(cluster: &Cluster, namespace: &str, clock: &Clock<'_>) -> R
     let lease = get(cluster, &leases, Some(namespace), "lifeboat-server").await?.unwrap_or_default();
     let now = cluster.time().await?.unwrap_or_else(clock);
     Ok(is_kept(&lease, now))
+}
+
+/// Returns true if a pod of a node agent is ready, which removes the finalizers of data movements.
+async fn node_agent_runs(cluster: &Cluster, namespace: &str) -> Result<bool, ClusterError> {
+    for name in [NODE_AGENT, NODE_AGENT_WINDOWS] {
+        let found = get(cluster, &daemon_sets(), Some(namespace), name).await?.unwrap_or_default();
+        if found["status"]["numberReady"].as_u64().is_some_and(|ready| ready > 0) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Returns true if the holder of a Lease has renewed it lately.

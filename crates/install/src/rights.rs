@@ -18,8 +18,13 @@ pub(crate) fn objects(installation: &Installation) -> Vec<Value> {
     let everywhere = cluster_name(namespace);
     let mut out = Vec::new();
     if installation.least_privilege {
-        out.push(role("ClusterRole", &metadata(&everywhere, None), &cluster_rules()));
-        out.push(role("Role", &metadata(SERVICE_ACCOUNT, Some(namespace)), &own_rules()));
+        let (mut cluster_rules, mut own_rules) = (cluster_rules(), own_rules());
+        if installation.has_node_agent() {
+            cluster_rules.extend(cluster_rules_of_node_agents());
+            own_rules.extend(own_rules_of_node_agents());
+        }
+        out.push(role("ClusterRole", &metadata(&everywhere, None), &cluster_rules));
+        out.push(role("Role", &metadata(SERVICE_ACCOUNT, Some(namespace)), &own_rules));
         out.push(binding(namespace, "ClusterRoleBinding", &metadata(&everywhere, None), "ClusterRole", &everywhere));
         let own = metadata(SERVICE_ACCOUNT, Some(namespace));
         out.push(binding(namespace, "RoleBinding", &own, "Role", SERVICE_ACCOUNT));
@@ -40,7 +45,7 @@ pub(crate) fn objects(installation: &Installation) -> Vec<Value> {
     out
 }
 
-fn role(kind: &str, metadata: &Value, rules: &Value) -> Value {
+fn role(kind: &str, metadata: &Value, rules: &[Value]) -> Value {
     json!({"apiVersion": format!("{RBAC}/v1"), "kind": kind, "metadata": metadata, "rules": rules})
 }
 
@@ -53,8 +58,8 @@ fn binding(namespace: &str, kind: &str, metadata: &Value, role_kind: &str, role:
 }
 
 /// The rights to read for backups and to write for restores, in all namespaces.
-fn cluster_rules() -> Value {
-    json!([
+fn cluster_rules() -> Vec<Value> {
+    rules(json!([
         // A backup lists all types and fetches what belongs together; a restore creates, compares, and patches.
         {"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "create", "patch"]},
         // Hooks run commands in containers.
@@ -72,22 +77,56 @@ fn cluster_rules() -> Value {
         {"apiGroups": [RBAC], "resources": ["roles", "clusterroles"], "verbs": ["escalate", "bind"]},
         // What there is, and of which version.
         {"nonResourceURLs": ["/api", "/api/*", "/apis", "/apis/*", "/version"], "verbs": ["get"]},
-    ])
+    ]))
+}
+
+/// The rights that node agents need in all namespaces besides: volumes are handed from a mover's claim to the claim of an
+/// application.
+fn cluster_rules_of_node_agents() -> Vec<Value> {
+    rules(json!([
+        // A claim whose first pod was given a node; the labels of nodes.
+        {"apiGroups": [""], "resources": ["persistentvolumeclaims", "nodes"], "verbs": ["watch"]},
+        // A volume that is bound to another claim, and one that is made anew for a claim of another mode.
+        {"apiGroups": [""], "resources": ["persistentvolumes"], "verbs": ["watch", "delete"]},
+        {"apiGroups": ["storage.k8s.io"], "resources": ["volumeattachments"], "verbs": ["watch"]},
+    ]))
+}
+
+/// The rights that node agents need in the namespace of the installation besides, where movers run.
+fn own_rules_of_node_agents() -> Vec<Value> {
+    rules(json!([
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["watch", "create", "delete"]},
+        {"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"]},
+        {"apiGroups": [""], "resources": ["persistentvolumeclaims"],
+            "verbs": ["get", "list", "watch", "create", "patch", "delete"]},
+        // Movers tell their progress by events of their resource.
+        {"apiGroups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["get", "list", "watch"]},
+        // The pods of movers are made after that of the node agent.
+        {"apiGroups": ["apps"], "resources": ["daemonsets"], "verbs": ["get"]},
+    ]))
+}
+
+/// The rules of a list.
+fn rules(list: Value) -> Vec<Value> {
+    match list {
+        Value::Array(rules) => rules,
+        _ => Vec::new(),
+    }
 }
 
 /// The rights that the server needs in its own namespace, also where the cluster-wide ones are narrowed.
-fn own_rules() -> Value {
-    json!([
+fn own_rules() -> Vec<Value> {
+    rules(json!([
         {"apiGroups": [GROUP], "resources": ["*"],
             "verbs": ["get", "list", "watch", "create", "patch", "update", "delete"]},
         // Who leads.
         {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "patch"]},
         // Checkpoints of restores; settings of restores.
         {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "create", "patch", "delete"]},
-        // Credentials of storage locations.
-        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]},
+        // Credentials of storage locations; the password of repositories, which is made where there is none.
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "create"]},
         // Whether a server of Velero runs.
         {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]},
         {"apiGroups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
-    ])
+    ]))
 }

@@ -1,18 +1,17 @@
 //! The Deployment of the server, and the budget that keeps some of its pods running (cli-and-install.md 3.4). Pure.
 
-use crate::installation::{DirectoryVolume, Installation, PodResources, ServerSettings};
-use crate::names::{DEPLOYMENT, SECRET, SECRET_KEY, SERVICE_ACCOUNT, component, metadata};
+use crate::installation::{DirectoryVolume, Installation, ServerSettings};
+use crate::names::{DEPLOYMENT, component, metadata};
+use crate::pod::{
+    METRICS_PORT, METRICS_PORT_NAME, NodeSystem, PROGRAM, add_credentials, empty, from_field, mount, node_affinity,
+    pull_policy, resources, service_account, with,
+};
 use lifeboat_api::well_known::LABEL_DEPLOY;
 use lifeboat_api::{Duration, label_value};
-use lifeboat_object::Quantity;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// User and group of the image, as `cargo xtask image` makes it.
 const USER: u32 = 65532;
-/// Binary and port in the image.
-const PROGRAM: &str = "/velero";
-const METRICS_PORT: u16 = 8085;
-const METRICS_PORT_NAME: &str = "metrics";
 /// The folder in memory where the server keeps the credentials of locations, which no disk of a node shall hold.
 const CREDENTIAL_FILES: &str = "/tmp";
 const CREDENTIAL_FILES_LIMIT: &str = "64Mi";
@@ -20,20 +19,11 @@ const CREDENTIAL_FILES_LIMIT: &str = "64Mi";
 /// The volume whose folders are buckets, and where the server finds it.
 const DIRECTORY: &str = "backups";
 pub(crate) const DIRECTORY_AT: &str = "/backups";
-const CREDENTIALS: &str = "/credentials";
 /// The volume in which plugins lie, and where the server finds it.
 pub(crate) const PLUGINS: &str = "plugins";
 pub(crate) const PLUGINS_AT: &str = "/plugins";
 /// The folder at which an init container that brings plugins mounts the volume of plugins.
 pub const PLUGINS_TARGET: &str = "/target";
-/// The variables with which clients of the clouds find credentials.
-const CREDENTIAL_VARIABLES: [&str; 4] = [
-    "GOOGLE_APPLICATION_CREDENTIALS",
-    "AWS_SHARED_CREDENTIALS_FILE",
-    "AZURE_CREDENTIALS_FILE",
-    "ALIBABA_CLOUD_CREDENTIALS_FILE",
-];
-
 pub(crate) fn deployment(installation: &Installation) -> Value {
     let selector = selector();
     let annotations = with(
@@ -73,7 +63,7 @@ pub(crate) fn deployment(installation: &Installation) -> Value {
         "securityContext": with(&restricted(), &json!({"readOnlyRootFilesystem": true})),
         "resources": resources(&installation.server_resources),
     });
-    let mut affinity = node_affinity();
+    let mut affinity = node_affinity(NodeSystem::Linux);
     let mut strategy = json!({"type": "Recreate"});
     if installation.replicas > 1 {
         strategy = json!({"type": "RollingUpdate"});
@@ -202,14 +192,6 @@ pub(crate) fn plugin_name(image: &str) -> String {
     label_value(&path[..end].replace(['/', '_', '.'], "-"))
 }
 
-/// Velero's rule for the pull policy: only an image that surely has a tag other than `latest` is taken from the node.
-fn pull_policy(image: &str) -> &'static str {
-    match image.split(':').collect::<Vec<_>>()[..] {
-        [_, tag] if tag != "latest" => "IfNotPresent",
-        _ => "Always",
-    }
-}
-
 /// The security context that the restricted profile of pods demands. It names a user, because a kubelet that must not run
 /// root starts no image whose user is a name, as in the images of Velero and its plugins, which a patch may bring back.
 fn restricted() -> Value {
@@ -217,58 +199,6 @@ fn restricted() -> Value {
         "allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}, "runAsNonRoot": true,
         "runAsUser": USER, "runAsGroup": USER, "seccompProfile": {"type": "RuntimeDefault"},
     })
-}
-
-fn service_account(installation: &Installation) -> &str {
-    installation.service_account.as_deref().unwrap_or(SERVICE_ACCOUNT)
-}
-
-fn add_credentials(
-    installation: &Installation,
-    env: &mut Vec<Value>,
-    mounts: &mut Vec<Value>,
-    volumes: &mut Vec<Value>,
-) {
-    if installation.secret.is_none() {
-        return;
-    }
-    let file = format!("{CREDENTIALS}/{SECRET_KEY}");
-    env.extend(CREDENTIAL_VARIABLES.map(|name| json!({"name": name, "value": file})));
-    mounts.push(mount(SECRET, CREDENTIALS));
-    volumes.push(json!({"name": SECRET, "secret": {"secretName": SECRET, "defaultMode": 0o444}}));
-}
-
-/// Processors and memory; a quantity of 0 is left out. Quantities were checked before.
-fn resources(asked: &PodResources) -> Value {
-    let mut out = Map::new();
-    for (name, values) in
-        [("requests", [&asked.cpu_request, &asked.memory_request]), ("limits", [&asked.cpu_limit, &asked.memory_limit])]
-    {
-        let given = ["cpu", "memory"].into_iter().zip(values).filter_map(|(unit, text)| {
-            let quantity = Quantity::parse(text).filter(|quantity| !quantity.is_zero())?;
-            Some((unit.to_owned(), json!(quantity.to_string())))
-        });
-        let given: Map<String, Value> = given.collect();
-        if !given.is_empty() {
-            out.insert(name.to_owned(), Value::Object(given));
-        }
-    }
-    Value::Object(out)
-}
-
-/// Everywhere but on nodes that run Windows.
-fn node_affinity() -> Value {
-    let expression = json!({"key": "kubernetes.io/os", "operator": "NotIn", "values": ["windows"]});
-    let terms = json!({"nodeSelectorTerms": [{"matchExpressions": [expression]}]});
-    json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}})
-}
-
-pub(crate) fn mount(name: &str, path: &str) -> Value {
-    json!({"name": name, "mountPath": path})
-}
-
-pub(crate) fn empty(name: &str) -> Value {
-    json!({"name": name, "emptyDir": {}})
 }
 
 /// An empty folder in memory, so that its files are on no disk.
@@ -281,16 +211,6 @@ fn directory_volume(directory: &DirectoryVolume) -> Value {
         DirectoryVolume::Claim(name) => json!({"name": DIRECTORY, "persistentVolumeClaim": {"claimName": name}}),
         DirectoryVolume::Nfs { server, path } => json!({"name": DIRECTORY, "nfs": {"server": server, "path": path}}),
     }
-}
-
-fn from_field(name: &str, path: &str) -> Value {
-    json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}})
-}
-
-/// Both maps in one; the second has the last word.
-fn with(first: &Value, second: &Value) -> Value {
-    let entries = [first, second].into_iter().filter_map(Value::as_object).flatten();
-    entries.map(|(key, value)| (key.clone(), value.clone())).collect::<Map<_, _>>().into()
 }
 
 #[cfg(test)]
@@ -387,20 +307,6 @@ mod tests {
                 "--concurrent-backups=5",
             ]
         );
-    }
-
-    #[test]
-    fn images_of_a_fixed_tag_are_taken_from_the_node() {
-        for (image, policy) in [
-            ("velero/velero:v1", "IfNotPresent"),
-            ("velero/velero", "Always"),
-            ("velero/velero:latest", "Always"),
-            ("host:5000/velero:v1", "Always"),
-            ("velero/velero@sha256:0", "IfNotPresent"),
-            ("velero/velero:v1@sha256:0", "Always"),
-        ] {
-            assert_eq!(pull_policy(image), policy, "{image}");
-        }
     }
 
     #[test]

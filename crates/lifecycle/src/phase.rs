@@ -13,6 +13,7 @@ pub mod member;
 pub mod others;
 pub mod pending;
 pub mod queue;
+pub mod repository;
 pub mod request;
 pub mod restore;
 pub mod retention;

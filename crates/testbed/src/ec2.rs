@@ -39,7 +39,7 @@ impl Ec2Server {
         let port = free_port()?;
         let args = ["-m", "moto.server", "-H", "127.0.0.1", "-p", &port.to_string()].map(str::to_owned);
         let daemon = Daemon::start(&python, &args, &folder.path().join("ec2.log"))?;
-        wait_for_port("EC2", port, &daemon)?;
+        wait_for_port("EC2", (std::net::Ipv4Addr::LOCALHOST, port), &daemon)?;
         Ok(Self { _daemon: daemon, _folder: folder, endpoint: format!("http://127.0.0.1:{port}") })
     }
 

@@ -50,6 +50,17 @@ pub struct Image {
     pub environment: Vec<String>,
     /// Labels of the image, which describe it.
     pub labels: BTreeMap<String, String>,
+    /// The compression of its files.
+    pub packing: Packing,
+}
+
+/// The effort for the compression of an image's files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packing {
+    /// As small as can be: for an image that travels.
+    Small,
+    /// In little time: for an image that is used where it is made.
+    Quick,
 }
 
 const LAYOUT: &str = "application/vnd.oci.image";
@@ -102,7 +113,7 @@ impl Image {
     fn pack(&self) -> Result<Packed> {
         let layer = self.layer()?;
         let diff = digest(&layer);
-        let mut packed = GzEncoder::new(Vec::new(), Compression::best());
+        let mut packed = GzEncoder::new(Vec::new(), self.packing.compression());
         packed.write_all(&layer)?;
         let layer = packed.finish()?;
         let mut config = json!({
@@ -140,6 +151,15 @@ impl Image {
         let mut out = Vec::new();
         tar(&self.entries, &mut out)?;
         Ok(out)
+    }
+}
+
+impl Packing {
+    fn compression(self) -> Compression {
+        match self {
+            Self::Small => Compression::best(),
+            Self::Quick => Compression::fast(),
+        }
     }
 }
 
@@ -260,6 +280,7 @@ mod tests {
             entrypoint: vec!["/a".to_owned()],
             environment: vec!["A=b".to_owned()],
             labels: BTreeMap::from([("k".to_owned(), "v".to_owned())]),
+            packing: Packing::Small,
         }
     }
 

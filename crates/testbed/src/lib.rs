@@ -39,10 +39,10 @@ pub use crates_io::{dashboard, program_of_crate};
 pub use debian::{DebianPackage, install_debian_packages};
 pub use ec2::Ec2Server;
 pub use helm::helm;
-pub use image::{Entry, Image, digest};
+pub use image::{Entry, Image, Packing, digest};
 pub use informers::informers;
 pub use kopia::{KOPIA_VERSIONS, Kopia, kopia};
-pub use node::{DRIVER, Driver, NODE_STATE, Node, in_namespaces};
+pub use node::{DRIVER, Driver, LIFEBOAT_IMAGE, NODE_STATE, Node, import_program, in_namespaces};
 pub use plugins::{
     REAL_PLUGINS, RealPlugin, plugin_fixture, plugin_fixture_that_detects_races, plugin_host, real_plugin,
 };

@@ -4,20 +4,25 @@ mod container;
 mod images;
 mod kubelet;
 mod place;
+mod services;
 mod storage;
 
 use crate::process::Daemon;
 use crate::{Binaries, ControlPlane};
 use anyhow::{Context, Result, bail};
+use std::path::Path;
 use std::process::Command;
 
+pub use images::LIFEBOAT as LIFEBOAT_IMAGE;
+pub(crate) use place::ADDRESS;
 pub use place::NODE_STATE;
 pub use storage::{DRIVER, Driver};
 
-use place::{ADDRESS, KUBELET, NAME, SOCKETS, log, run, until};
+use place::{KUBELET, NAME, SOCKETS, log, run, until};
 
 /// A node of a control plane, ready for pods that use the image `testbed.local/busybox:1`, and for claims of the classes
-/// `csi` and `csi-wait` (which waits for the first pod). Dropping it ends its processes; what they have made goes with the
+/// `csi` and `csi-wait` (which waits for the first pod). Pods reach the API server by the address of its service; there are
+/// no other services, and no names. Dropping it ends its processes; what they have made goes with the
 /// namespaces.
 #[derive(Debug)]
 pub struct Node {
@@ -70,6 +75,7 @@ impl Node {
         let binaries = Binaries::ensure_node()?;
         wipe()?;
         let containerd = container::start()?;
+        services::serve_api(plane)?;
         let config = kubelet::config()?;
         let kubeconfig = plane.kubeconfig().display().to_string();
         let scheduler = Daemon::start(
@@ -97,6 +103,17 @@ impl Node {
         let storage = storage::start(&binaries, plane)?;
         Ok(Self { _storage: storage, _kubelet: kubelet, _scheduler: scheduler, _containerd: containerd })
     }
+}
+
+/// Gives the node an image of this program, [`LIFEBOAT_IMAGE`], in which it is `/lifeboat` and has Velero's names, as in the
+/// image that users run. To be called in the namespaces of the node.
+///
+/// # Errors
+/// When it cannot be read, or containerd does not take the image.
+pub fn import_program(program: &Path) -> Result<()> {
+    let image = images::write_program(program, Path::new(NODE_STATE))?;
+    container::import(&image)?;
+    std::fs::remove_file(&image).with_context(|| format!("remove {}", image.display()))
 }
 
 /// Removes what a node before has left, of which nothing runs any more.

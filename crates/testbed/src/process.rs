@@ -88,9 +88,9 @@ pub fn free_port() -> Result<u16> {
 const START: Duration = Duration::from_secs(60);
 
 /// Waits until a server listens.
-pub(crate) fn wait_for_port(what: &str, port: u16, daemon: &Daemon) -> Result<()> {
+pub(crate) fn wait_for_port(what: &str, address: (Ipv4Addr, u16), daemon: &Daemon) -> Result<()> {
     let end = Instant::now() + START;
-    while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
+    while TcpStream::connect(address).is_err() {
         if Instant::now() > end {
             bail!("the {what} server is not ready after {} s:\n{}", START.as_secs(), daemon.tail());
         }

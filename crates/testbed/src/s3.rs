@@ -6,6 +6,7 @@ use crate::process::{Daemon, free_port, wait_for_port};
 use anyhow::{Context, Result};
 use sha2::{Digest, Sha256};
 use std::io::ErrorKind;
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use tempfile::TempDir;
 
@@ -31,7 +32,15 @@ impl S3Server {
     /// # Errors
     /// When it does not start within a minute; the message holds the end of its log.
     pub fn start() -> Result<Self> {
-        Self::launch(false)
+        Self::launch(Ipv4Addr::LOCALHOST, false)
+    }
+
+    /// Starts one as [`Self::start`], on the address of the node, where pods reach it too.
+    ///
+    /// # Errors
+    /// As [`Self::start`]; when no node runs here.
+    pub fn start_on_node() -> Result<Self> {
+        Self::launch(crate::node::ADDRESS, false)
     }
 
     /// Starts one that speaks TLS with a certificate of its own [authority](Self::authority).
@@ -39,10 +48,10 @@ impl S3Server {
     /// # Errors
     /// As [`Self::start`].
     pub fn start_tls() -> Result<Self> {
-        Self::launch(true)
+        Self::launch(Ipv4Addr::LOCALHOST, true)
     }
 
-    fn launch(tls: bool) -> Result<Self> {
+    fn launch(host: Ipv4Addr, tls: bool) -> Result<Self> {
         let binaries = Binaries::ensure()?;
         let folder = tempfile::Builder::new().prefix("lifeboat-s3-").tempdir()?;
         let at = |name: &str| folder.path().join(name).display().to_string();
@@ -50,7 +59,7 @@ impl S3Server {
             std::fs::create_dir(at(name)).with_context(|| format!("make {}", at(name)))?;
         }
         let port = free_port()?;
-        let address = format!("127.0.0.1:{port}");
+        let address = format!("{host}:{port}");
         let mut args: Vec<String> =
             ["--access", ACCESS_KEY, "--secret", SECRET_KEY, "--region", REGION, "--port", &address, "--quiet"]
                 .map(str::to_owned)
@@ -65,7 +74,7 @@ impl S3Server {
         }
         args.extend(["posix".to_owned(), "--versioning-dir".to_owned(), at("versions"), at("buckets")]);
         let daemon = Daemon::start(&binaries.path("versitygw"), &args, &folder.path().join("s3.log"))?;
-        wait_for_port("S3", port, &daemon)?;
+        wait_for_port("S3", (host, port), &daemon)?;
         let scheme = if tls { "https" } else { "http" };
         Ok(Self { _daemon: daemon, folder, endpoint: format!("{scheme}://{address}"), authority })
     }

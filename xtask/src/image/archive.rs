@@ -151,6 +151,7 @@ pub(crate) mod tests {
             entrypoint: vec!["/lifeboat".to_owned()],
             environment: Vec::new(),
             labels: BTreeMap::new(),
+            packing: lifeboat_testbed::Packing::Quick,
         };
         let mut out = Vec::new();
         lifeboat_testbed::Image::write_all("a:1", &[image("amd64"), image("arm64")], &mut out).expect("in memory");

@@ -10,7 +10,7 @@ pub(crate) use flags::InstallArgs;
 use flags::PrintFormat;
 use jiff::Timestamp;
 use lifeboat_cluster::Cluster;
-use lifeboat_install::{self as install, DEPLOYMENT, InstallStep};
+use lifeboat_install::{self as install, DEPLOYMENT, InstallStep, Installation};
 use lifeboat_terminal::flags::globals::Globals;
 use lifeboat_terminal::output::print_resource;
 use std::io::Write;
@@ -52,7 +52,7 @@ impl InstallArgs {
             install::wait_until_established(&cluster, &definitions).await?;
             install::replace_bindings(&cluster, &replaced, &rest, &mut say).await?;
             warn(install::describe_left(program, &install::send(&cluster, &rest, self.apply, &mut say).await?))?;
-            self.wait_for_pods(&cluster, namespace).await
+            self.wait_for_pods(&cluster, &installation).await
         };
         done.await.with_context(|| {
             format!(
@@ -64,12 +64,15 @@ impl InstallArgs {
         Ok(ExitCode::SUCCESS)
     }
 
-    async fn wait_for_pods(&self, cluster: &Cluster, namespace: &str) -> Result<()> {
+    async fn wait_for_pods(&self, cluster: &Cluster, installation: &Installation) -> Result<()> {
         if !self.wait || self.crds_only {
             return Ok(());
         }
-        writeln!(std::io::stdout(), "Waiting for {DEPLOYMENT} to be ready.")?;
-        Ok(install::wait_until_ready(cluster, namespace, &Timestamp::now).await?)
+        for workload in install::workloads(installation) {
+            writeln!(std::io::stdout(), "Waiting for {} to be ready.", workload.name())?;
+            install::wait_until_ready(cluster, &installation.namespace, workload, &Timestamp::now).await?;
+        }
+        Ok(())
     }
 
     /// Prints reminders of settings that the user may have forgotten, and the next step.

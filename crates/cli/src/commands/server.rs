@@ -6,6 +6,7 @@ pub(crate) mod logrus;
 mod plugins;
 pub(crate) mod providers;
 
+use crate::commands::repo::random::random;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum, value_parser};
 use credentials::CredentialFiles;
@@ -15,7 +16,8 @@ use lifeboat_archive::ReadLimits;
 use lifeboat_backup::check_policies;
 use lifeboat_client::Client;
 use lifeboat_control::{
-    Controller, Env, Extensions, Listeners, Options, OwnPod, ProfileListener, ServerClock, SigningKey, serve,
+    Controller, Env, Extensions, Listeners, Options, OwnPod, ProfileListener, RandomSource, RepositorySettings,
+    ServerClock, SigningKey, serve,
 };
 use lifeboat_plugin::PluginName;
 use lifeboat_reconcile::LeaseTimes;
@@ -109,7 +111,7 @@ pub(crate) struct ServerArgs {
     /// time that is at once
     #[arg(long, value_parser = flags::duration, default_value = "0s", value_name = "DURATION")]
     garbage_collection_frequency: Duration,
-    /// Interval at which repositories are maintained, for repositories that set none (no effect yet)
+    /// Interval at which repositories are maintained, for repositories that set none; 0 for that of their format
     #[arg(long, value_parser = flags::duration, default_value = "0s", value_name = "DURATION")]
     default_repo_maintain_frequency: Duration,
     /// Longest wait for a single resource
@@ -156,7 +158,7 @@ pub(crate) struct ServerArgs {
     volume_group_snapshot_label_key: String,
     #[command(flatten)]
     maintenance: MaintenanceJobs,
-    /// A ConfigMap with settings of repositories (no effect yet)
+    /// A ConfigMap with settings of new repositories, in the namespace of the server
     #[arg(long, default_value = "", value_name = "NAME")]
     backup_repository_configmap: String,
     /// A ConfigMap with settings of maintenance jobs (no effect yet)
@@ -297,6 +299,7 @@ impl ServerArgs {
             clock: ServerClock(clock()),
             instance: uuid::Uuid::new_v4().to_string(),
             signing_key: signing_key(),
+            random: RandomSource(random()),
             scratch: self.scratch.clone().unwrap_or_else(std::env::temp_dir),
             cancel: cancel.clone(),
         };
@@ -386,7 +389,6 @@ impl ServerArgs {
     pub(crate) fn without_effect(&self, globals: &Globals) -> Vec<&'static str> {
         [
             ("fs-backup-timeout", self.fs_backup_timeout != Duration::from_secs(4 * 3600)),
-            ("default-repo-maintain-frequency", !self.default_repo_maintain_frequency.is_zero()),
             ("max-concurrent-k8s-connections", self.max_concurrent_k8s_connections != 30),
             ("features", globals.features.as_deref().is_some_and(lifeboat_api::has_feature_without_effect)),
             ("keep-latest-maintenance-jobs", self.maintenance.keep_latest_maintenance_jobs.is_some()),
@@ -394,7 +396,6 @@ impl ServerArgs {
             ("maintenance-job-mem-request", self.maintenance.maintenance_job_mem_request.is_some()),
             ("maintenance-job-cpu-limit", self.maintenance.maintenance_job_cpu_limit.is_some()),
             ("maintenance-job-mem-limit", self.maintenance.maintenance_job_mem_limit.is_some()),
-            ("backup-repository-configmap", !self.backup_repository_configmap.is_empty()),
             ("repo-maintenance-job-configmap", !self.repo_maintenance_job_configmap.is_empty()),
         ]
         .into_iter()
@@ -476,6 +477,10 @@ impl ServerArgs {
                 ..backup
             },
             restore,
+            repository: RepositorySettings {
+                maintenance_frequency: self.default_repo_maintain_frequency,
+                config_map: named(&self.backup_repository_configmap).map(str::to_owned),
+            },
         })
     }
 }

@@ -49,17 +49,17 @@ impl Drop for Server {
 
 impl Ground {
     pub(crate) fn start() -> Self {
-        Self::on(Bed::start(), "velero")
+        Self::local(Bed::start())
     }
 
     /// The same with a control plane that no test has used before.
     pub(crate) fn fresh() -> Self {
-        Self::on(Bed::fresh(), "velero")
+        Self::local(Bed::fresh())
     }
 
     /// A second cluster for the same test, whose folders lie within those of the first: a location may lie where both reach it.
     pub(crate) fn beside(first: &Self) -> Self {
-        let mut ground = Self::on(Bed::another(&first.bed), "velero");
+        let mut ground = Self::local(Bed::another(&first.bed));
         ground.directories = tempfile::tempdir_in(first.directories.path()).expect("a folder");
         ground
     }
@@ -67,12 +67,16 @@ impl Ground {
     /// With the node that runs pods: the definitions are put in place by whichever test comes first, and each test has a
     /// namespace of its own for its server.
     pub(crate) fn with_node(own: &str) -> Self {
-        let ground = Self::on(Bed::with_node(), own);
+        let ground = Self::on(Bed::with_node(), own, S3Server::start_on_node());
         ground.bed.kubectl(&["wait", "--for=create", "serviceaccount/default", "-n", own, "--timeout=30s"]);
         ground
     }
 
-    fn on(bed: Bed, own: &str) -> Self {
+    fn local(bed: Bed) -> Self {
+        Self::on(bed, "velero", S3Server::start())
+    }
+
+    fn on(bed: Bed, own: &str, s3: anyhow::Result<S3Server>) -> Self {
         let kubectl = bed.plane.kubectl();
         let definitions = lifeboat_api::crds();
         for definition in &definitions {
@@ -82,7 +86,7 @@ impl Ground {
         // Those of others may be on their way out while a test of the node takes them away.
         let names: Vec<&str> = definitions.iter().filter_map(|one| one["metadata"]["name"].as_str()).collect();
         until_types_are_served(&kubectl, &names);
-        let s3 = S3Server::start().expect("an S3 server");
+        let s3 = s3.expect("an S3 server");
         s3.make_bucket(BUCKET).expect("a bucket");
         let ground = Self { bed, s3, directories: tempfile::tempdir().expect("a folder") };
         ground.credentials(own);

@@ -6,6 +6,7 @@ mod golden;
 mod groups;
 mod hooks;
 mod installed;
+mod movers;
 mod place;
 mod snapshot_kills;
 mod snapshot_restores;

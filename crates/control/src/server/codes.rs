@@ -7,7 +7,7 @@ use crate::work;
 use lifeboat_api::{Schedule, SchedulePhase};
 use lifeboat_lifecycle::phase::keep::Keeper;
 use lifeboat_lifecycle::phase::queue::{Blocked, QueueMove};
-use lifeboat_lifecycle::phase::{self, expiry, request};
+use lifeboat_lifecycle::phase::{self, expiry, repository, request};
 
 const REFUSE: &str = "Refuse";
 const FAIL: &str = "Fail";
@@ -47,6 +47,9 @@ pub(super) fn of_step(step: &ServerStep) -> &'static str {
         ServerStep::Expire(_, _, expiry::Step::Delete) => "Expire",
         ServerStep::Expire(_, _, expiry::Step::Prolong { .. }) => "Prolong",
         ServerStep::Expire(_, _, expiry::Step::Record { .. }) => "RecordHold",
+        ServerStep::Repository(_, _, repository::Step::Prepare) => "Prepare",
+        ServerStep::Repository(_, _, repository::Step::Reestablish) => "Reestablish",
+        ServerStep::Repository(_, _, repository::Step::NotePlace) => "NotePlace",
     }
 }
 

@@ -41,6 +41,7 @@ pub(super) enum Key {
     Schedule(NamespacedName),
     /// The expiry of a backup, or a change of its expiration.
     Expiry(NamespacedName),
+    Repository(NamespacedName),
     Unreadable(MirroredKind, NamespacedName),
 }
 
@@ -55,6 +56,7 @@ pub(super) enum Subject {
     DownloadRequest(NamespacedName),
     StatusRequest(NamespacedName),
     Schedule(NamespacedName),
+    Repository(NamespacedName),
 }
 
 impl TaskKey for Key {
@@ -77,6 +79,7 @@ impl TaskKey for Key {
             Self::Download(key) => Subject::DownloadRequest(key.clone()),
             Self::Status(key) => Subject::StatusRequest(key.clone()),
             Self::Schedule(key) => Subject::Schedule(key.clone()),
+            Self::Repository(key) => Subject::Repository(key.clone()),
             Self::Unreadable(kind, key) => Subject::of(*kind, key.clone()),
         }
     }
@@ -93,6 +96,7 @@ impl Subject {
             MirroredKind::DownloadRequest => Self::DownloadRequest(key),
             MirroredKind::ServerStatusRequest => Self::StatusRequest(key),
             MirroredKind::Schedule => Self::Schedule(key),
+            MirroredKind::BackupRepository => Self::Repository(key),
         }
     }
 
@@ -106,6 +110,7 @@ impl Subject {
             Self::DownloadRequest(key) => (MirroredKind::DownloadRequest, key),
             Self::StatusRequest(key) => (MirroredKind::ServerStatusRequest, key),
             Self::Schedule(key) => (MirroredKind::Schedule, key),
+            Self::Repository(key) => (MirroredKind::BackupRepository, key),
         }
     }
 
@@ -149,6 +154,8 @@ impl Key {
             | Self::Sync(_)
             | Self::Deletion { .. }
             | Self::Unreadable(..) => 8,
+            // Keys are derived from the password, which takes a processor and memory.
+            Self::Repository(_) => 4,
             Self::Sweep { .. } => 2,
         }
     }
@@ -187,11 +194,12 @@ mod tests {
             Key::Download(name()),
             Key::Status(name()),
             Key::Schedule(name()),
+            Key::Repository(name()),
         ]
         .iter()
         .map(Key::subject)
         .collect();
-        assert_eq!(subjects.len(), 7);
+        assert_eq!(subjects.len(), 8);
     }
 
     #[test]
@@ -211,6 +219,7 @@ mod tests {
                 Key::Status(key()),
                 Key::Schedule(key()),
                 Key::Expiry(key()),
+                Key::Repository(key()),
                 Key::Unreadable(MirroredKind::Backup, key()),
             ]
         };

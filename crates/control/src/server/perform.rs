@@ -5,8 +5,8 @@ use super::step::{KeyedStep, ServerStep};
 use crate::unreadable_step;
 use crate::work::{self, Context, StepError, StepResult};
 use crate::world::{MirroredKind, Unreadable};
-use lifeboat_api::{Backup, BackupStorageLocation, Restore, Schedule};
-use lifeboat_lifecycle::phase::{backup, expiry, request, restore, schedule};
+use lifeboat_api::{Backup, BackupRepository, BackupStorageLocation, Restore, Schedule};
+use lifeboat_lifecycle::phase::{backup, expiry, repository, request, restore, schedule};
 use tokio_util::sync::CancellationToken;
 
 /// Performs a step to its end, or until `stop`.
@@ -40,6 +40,9 @@ pub(super) async fn perform(context: &Context, work: KeyedStep, stop: Cancellati
         ServerStep::Status(request, request::Step::Forget) => work::status::expire(context, request).await,
         ServerStep::Schedule(schedule, step) => of_schedule(context, &schedule, step).await,
         ServerStep::Expire(backup, location, step) => of_expiry(context, &backup, location.as_deref(), step).await,
+        ServerStep::Repository(repository, location, step) => {
+            Box::pin(of_repository(context, &repository, location.as_deref(), step)).await
+        }
     }
 }
 
@@ -88,6 +91,21 @@ async fn of_expiry(
             let change = work::keep::KeepChange { until: None, note: note.map(|note| *note) };
             work::keep::record(context, backup, location, change).await
         }
+    }
+}
+
+async fn of_repository(
+    context: &Context,
+    repository: &BackupRepository,
+    location: Option<&BackupStorageLocation>,
+    step: repository::Step,
+) -> StepResult {
+    match (step, location) {
+        (repository::Step::Prepare, Some(location)) => work::repository::prepare(context, repository, location).await,
+        (repository::Step::NotePlace, Some(location)) => work::repository::note(context, repository, location).await,
+        (repository::Step::Reestablish, _) => work::repository::reestablish(context, repository).await,
+        // Without a location neither of them is planned.
+        (_, None) => Ok(Vec::new()),
     }
 }
 

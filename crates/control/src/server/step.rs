@@ -5,7 +5,8 @@ use crate::unreadable_step;
 use crate::work;
 use crate::world::{Leftover, MirroredKind, Unreadable};
 use lifeboat_api::{
-    Backup, BackupStorageLocation, DeleteBackupRequest, DownloadRequest, Restore, Schedule, ServerStatusRequest,
+    Backup, BackupRepository, BackupStorageLocation, DeleteBackupRequest, DownloadRequest, Restore, Schedule,
+    ServerStatusRequest,
 };
 use lifeboat_lifecycle::phase::{self, request};
 
@@ -38,4 +39,6 @@ pub(super) enum ServerStep {
     Schedule(Box<Schedule>, phase::schedule::Step),
     /// For a backup whose time is over, or that something keeps, with its location, when there is one.
     Expire(Box<Backup>, Option<Box<BackupStorageLocation>>, phase::expiry::Step),
+    /// With its location, when there is one.
+    Repository(Box<BackupRepository>, Option<Box<BackupStorageLocation>>, phase::repository::Step),
 }

@@ -11,7 +11,7 @@ use lifeboat_lifecycle::phase::expiry;
 use lifeboat_lifecycle::phase::keep::describe;
 use lifeboat_lifecycle::phase::queue::{Blocked, QueueMove};
 use lifeboat_lifecycle::phase::schedule::{postponed, run_name};
-use lifeboat_lifecycle::phase::{self, request};
+use lifeboat_lifecycle::phase::{self, repository, request};
 use tokio::time::Instant;
 
 /// The most names that are told one by one.
@@ -57,6 +57,16 @@ pub(super) fn does(step: &ServerStep) -> String {
         | ServerStep::Download(_, _, request::Step::Forget)
         | ServerStep::Status(_, request::Step::Forget) => "is deleted: its time is over".to_owned(),
         ServerStep::Schedule(schedule, step) => of_schedule(schedule, step),
+        ServerStep::Repository(_, _, repository::Step::Prepare) => {
+            "is made where it is missing, and opened; then it is ready".to_owned()
+        }
+        ServerStep::Repository(_, None, repository::Step::Reestablish) => {
+            "is not ready any more: its location is gone".to_owned()
+        }
+        ServerStep::Repository(_, Some(_), repository::Step::Reestablish) => {
+            "is not ready any more: its location names another place".to_owned()
+        }
+        ServerStep::Repository(_, _, repository::Step::NotePlace) => "gets a note of where it lies".to_owned(),
         ServerStep::Expire(_, _, expiry::Step::LabelFailure(obstacle)) => {
             format!("its label says that it stays though its time is over: {obstacle}")
         }
@@ -220,6 +230,7 @@ fn work_of(key: &Key) -> String {
         Key::Refusal(_) | Key::Download(_) | Key::Status(_) => "it is answered",
         Key::Schedule(_) => "its status is brought up to date, or a run of it begins",
         Key::Expiry(_) => "its time is over, and its deletion is asked for, or something keeps it",
+        Key::Repository(_) => "it is made, or opened",
         Key::Unreadable(..) => "it is refused: it cannot be read",
     };
     what.to_owned()

@@ -51,16 +51,21 @@ pub(super) fn start() -> Result<Daemon> {
     std::fs::write(&config, settings())?;
     let config = config.display().to_string();
     let containerd = Daemon::start(Path::new("containerd"), &["-c".to_owned(), config], &log("containerd"))?;
-    let ctr = |args: &[&str]| {
-        let mut command = Command::new("ctr");
-        command.args(["--address", &socket(), "--namespace", "k8s.io"]).args(args);
-        run(&mut command)
-    };
     until("containerd", &[&containerd], || ctr(&["version"]).is_ok())?;
     for image in images::write(state)? {
-        ctr(&["images", "import", &image.display().to_string()])?;
+        import(&image)?;
     }
     Ok(containerd)
+}
+
+/// Takes an image from a file.
+pub(super) fn import(image: &Path) -> Result<()> {
+    ctr(&["images", "import", &image.display().to_string()])
+}
+
+fn ctr(args: &[&str]) -> Result<()> {
+    let mut command = Command::new("ctr");
+    run(command.args(["--address", &socket(), "--namespace", "k8s.io"]).args(args))
 }
 
 fn settings() -> String {

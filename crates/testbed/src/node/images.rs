@@ -1,6 +1,7 @@
 //! The images of the node, made of busybox, because no registry is reached.
 
-use crate::{Entry, Image};
+use super::place::run;
+use crate::{Entry, Image, Packing};
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -10,24 +11,22 @@ use std::process::Command;
 
 /// The image of the process that holds the namespaces of a pod.
 pub(super) const PAUSE: &str = "testbed.local/pause:1";
+/// Lifeboat, and a shell for tests that look around in its container.
+pub const LIFEBOAT: &str = "testbed.local/lifeboat:1";
 /// A shell and what belongs to it.
 const BUSYBOX: &str = "testbed.local/busybox:1";
+/// Debian's busybox.
+const SHELL: &str = "/usr/bin/busybox";
+/// The certificates of public authorities, which TLS clients look for at their start.
+const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
 
 /// Writes the images and gives their files.
 pub(super) fn write(folder: &Path) -> Result<Vec<PathBuf>> {
-    let entries = busybox(Path::new("/usr/bin/busybox"))?;
-    let image = |entrypoint: &[&str]| Image {
-        entries: entries.clone(),
-        architecture: if std::env::consts::ARCH == "aarch64" { "arm64" } else { "amd64" }.to_owned(),
-        variant: None,
-        created: "1970-01-01T00:00:00Z".to_owned(),
-        user: "0:0".to_owned(),
-        entrypoint: entrypoint.iter().map(|word| (*word).to_owned()).collect(),
-        environment: vec!["PATH=/bin".to_owned()],
-        labels: BTreeMap::new(),
-    };
-    let images =
-        [("pause.tar", PAUSE, image(&["/bin/sleep", "2147483647"])), ("busybox.tar", BUSYBOX, image(&["/bin/sh"]))];
+    let entries = busybox(Path::new(SHELL))?;
+    let images = [
+        ("pause.tar", PAUSE, image(entries.clone(), &["/bin/sleep", "2147483647"])),
+        ("busybox.tar", BUSYBOX, image(entries, &["/bin/sh"])),
+    ];
     let mut files = Vec::new();
     for (file, name, image) in images {
         let path = folder.join(file);
@@ -35,6 +34,42 @@ pub(super) fn write(folder: &Path) -> Result<Vec<PathBuf>> {
         files.push(path);
     }
     Ok(files)
+}
+
+/// Writes the image of a program that is Lifeboat and gives its file. The program goes in without its symbols, which are half of
+/// it.
+pub(super) fn write_program(program: &Path, folder: &Path) -> Result<PathBuf> {
+    let mut entries = busybox(Path::new(SHELL))?;
+    add_libraries(&mut entries, program)?;
+    let stripped = folder.join("lifeboat.stripped");
+    run(Command::new("strip").arg("-o").arg(&stripped).arg(program))?;
+    add(&mut entries, &stripped, "lifeboat")?;
+    std::fs::remove_file(&stripped)?;
+    for name in ["velero", "velero-helper", "velero-restore-helper"] {
+        entries.insert(name.to_owned(), Entry::SameAs("lifeboat".to_owned()));
+    }
+    add(&mut entries, Path::new(AUTHORITIES), AUTHORITIES.trim_start_matches('/'))?;
+    let mut image = image(entries, &["/velero"]);
+    // As in the image that is published: a kubelet knows by the number that it is not root.
+    image.user = "65532:65532".to_owned();
+    image.environment = vec!["PATH=/:/bin".to_owned(), "HOME=/tmp".to_owned()];
+    let path = folder.join("lifeboat.tar");
+    image.write(LIFEBOAT, BufWriter::new(File::create(&path)?))?;
+    Ok(path)
+}
+
+fn image(entries: BTreeMap<String, Entry>, entrypoint: &[&str]) -> Image {
+    Image {
+        entries,
+        architecture: if std::env::consts::ARCH == "aarch64" { "arm64" } else { "amd64" }.to_owned(),
+        variant: None,
+        created: "1970-01-01T00:00:00Z".to_owned(),
+        user: "0:0".to_owned(),
+        entrypoint: entrypoint.iter().map(|word| (*word).to_owned()).collect(),
+        environment: vec!["PATH=/bin".to_owned()],
+        labels: BTreeMap::new(),
+        packing: Packing::Quick,
+    }
 }
 
 /// A file system of busybox, the libraries that it names, and its commands as links.
@@ -49,10 +84,7 @@ fn busybox(program: &Path) -> Result<BTreeMap<String, Entry>> {
         .insert("etc/passwd".to_owned(), text("root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n"));
     entries.insert("etc/group".to_owned(), text("root:x:0:\nnogroup:x:65534:\n"));
     add(&mut entries, program, "bin/busybox")?;
-    let linked = Command::new("ldd").arg(program).output().context("run ldd")?;
-    for library in libraries(&String::from_utf8_lossy(&linked.stdout)) {
-        add(&mut entries, Path::new(&library), library.trim_start_matches('/'))?;
-    }
+    add_libraries(&mut entries, program)?;
     let commands = Command::new(program).arg("--list").output().context("run busybox")?;
     let commands = String::from_utf8_lossy(&commands.stdout).into_owned();
     if commands.is_empty() {
@@ -62,6 +94,15 @@ fn busybox(program: &Path) -> Result<BTreeMap<String, Entry>> {
         entries.insert(format!("bin/{command}"), Entry::Link("/bin/busybox".to_owned()));
     }
     Ok(entries)
+}
+
+/// Adds the libraries that a program names.
+fn add_libraries(entries: &mut BTreeMap<String, Entry>, program: &Path) -> Result<()> {
+    let linked = Command::new("ldd").arg(program).output().context("run ldd")?;
+    for library in libraries(&String::from_utf8_lossy(&linked.stdout)) {
+        add(entries, Path::new(&library), library.trim_start_matches('/'))?;
+    }
+    Ok(())
 }
 
 /// Adds a file, and the directories on the way to it.

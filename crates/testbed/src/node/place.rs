@@ -2,6 +2,7 @@
 
 use crate::process::Daemon;
 use anyhow::{Context, Result, bail};
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -16,7 +17,7 @@ pub(super) const KUBELET: &str = "/var/lib/kubelet";
 /// The name of the node.
 pub(super) const NAME: &str = "node-1";
 /// Its address.
-pub(super) const ADDRESS: &str = "10.89.0.1";
+pub(crate) const ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 89, 0, 1);
 
 /// The log of a program of the node.
 pub(super) fn log(name: &str) -> PathBuf {

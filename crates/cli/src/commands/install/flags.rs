@@ -47,7 +47,7 @@ pub(crate) struct InstallArgs {
     /// Keep backups in a directory that a server exports by NFS, instead of object storage
     #[arg(long, value_parser = flags::optional(nfs), default_value = "", value_name = "SERVER:/PATH")]
     pub(super) nfs: Optional<DirectoryVolume>,
-    /// The image of the server
+    /// The image of the server and the node agent
     #[arg(long, default_value_t = default_image(), value_name = "IMAGE")]
     pub(super) image: String,
     /// Images of plugins; not needed for what is built in
@@ -69,7 +69,7 @@ pub(crate) struct InstallArgs {
     pub(super) server_resources: ServerResources,
     #[command(flatten)]
     pub(super) node_agent_resources: NodeAgentResources,
-    /// The kubelet's folder on the nodes (no effect yet)
+    /// The kubelet's folder on the nodes, in which the node agent sees the volumes of pods
     #[arg(long, default_value = "/var/lib/kubelet", value_name = "DIRECTORY")]
     pub(super) kubelet_root_dir: String,
     /// The server only restores
@@ -87,16 +87,16 @@ pub(crate) struct InstallArgs {
     /// Wait until the pods are ready
     #[arg(long)]
     pub(super) wait: bool,
-    /// Run the node agent on Linux nodes (left out: this version has none)
+    /// Run the node agent on Linux nodes, which moves the data of volumes
     #[arg(long)]
     pub(super) use_node_agent: bool,
-    /// Run the node agent on Windows nodes (left out: this version has none)
+    /// Run the node agent on Windows nodes; their image is yours to make
     #[arg(long)]
     pub(super) use_node_agent_windows: bool,
-    /// Run the node agent privileged, for volumes of block mode (no effect yet)
+    /// Run the node agent privileged, for volumes of block mode
     #[arg(long)]
     pub(super) privileged_node_agent: bool,
-    /// The node agent sees no folders of the nodes (no effect yet)
+    /// The node agent sees no folders of the nodes, and backs up no volumes by their files
     #[arg(long)]
     pub(super) node_agent_disable_host_path: bool,
     /// Interval at which repositories are maintained; 0 for the default of their format
@@ -140,7 +140,7 @@ pub(crate) struct InstallArgs {
     /// A ConfigMap with resource modifiers for restores that name none
     #[arg(long, default_value = "", hide_default_value = true, value_name = "NAME")]
     pub(super) default_resource_modifier_configmap: String,
-    /// A ConfigMap with settings of the node agent (no effect yet)
+    /// A ConfigMap with settings of the node agent
     #[arg(long, default_value = "", hide_default_value = true, value_name = "NAME")]
     pub(super) node_agent_configmap: String,
     /// Item blocks of one backup at once; 0 for one for each processor, and at least 4
@@ -152,7 +152,7 @@ pub(crate) struct InstallArgs {
     /// The priority class of the server's pod
     #[arg(long, default_value = "", hide_default_value = true, value_name = "NAME")]
     pub(super) server_priority_class_name: String,
-    /// The priority class of the node agent's pods (no effect yet)
+    /// The priority class of the node agent's pods
     #[arg(long, default_value = "", hide_default_value = true, value_name = "NAME")]
     pub(super) node_agent_priority_class_name: String,
     /// Servers to run, of which one leads
@@ -199,19 +199,19 @@ pub(crate) struct ServerResources {
     pub(super) velero_pod_mem_limit: String,
 }
 
-/// Requests and limits of the node agent's pods; 0 for none. Checked, and without effect yet.
+/// Requests and limits of the node agent's pods; 0 for none.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct NodeAgentResources {
-    /// Processors that the node agent asks for (no effect yet)
+    /// Processors that the node agent asks for; 0 for none
     #[arg(long = "node-agent-pod-cpu-request", default_value = "0", value_name = "QUANTITY")]
     pub(super) node_agent_pod_cpu_request: String,
-    /// Memory that the node agent asks for (no effect yet)
+    /// Memory that the node agent asks for; 0 for none
     #[arg(long = "node-agent-pod-mem-request", default_value = "0", value_name = "QUANTITY")]
     pub(super) node_agent_pod_mem_request: String,
-    /// Processors that the node agent may use at most (no effect yet)
+    /// Processors that the node agent may use at most; 0 for all
     #[arg(long = "node-agent-pod-cpu-limit", default_value = "0", value_name = "QUANTITY")]
     pub(super) node_agent_pod_cpu_limit: String,
-    /// Memory that the node agent may use at most (no effect yet)
+    /// Memory that the node agent may use at most; 0 for all
     #[arg(long = "node-agent-pod-mem-limit", default_value = "0", value_name = "QUANTITY")]
     pub(super) node_agent_pod_mem_limit: String,
 }

@@ -73,6 +73,10 @@ impl InstallArgs {
                 memory_limit: agent.node_agent_pod_mem_limit.clone(),
             },
             node_agent_config_map: given(&self.node_agent_configmap),
+            privileged_node_agent: self.privileged_node_agent,
+            node_agent_host_paths: !self.node_agent_disable_host_path,
+            kubelet_root: self.kubelet_root_dir.clone(),
+            node_agent_priority_class: given(&self.node_agent_priority_class_name),
             frequent_snapshot_polling: self.csi_snapshot_early_frequent_polling,
         }
     }
@@ -164,7 +168,8 @@ mod tests {
             --maintenance-job-cpu-limit 12 --maintenance-job-mem-limit 13 --backup-repository-configmap m \
             --repo-maintenance-job-configmap n --default-resource-modifier-configmap o --node-agent-configmap q \
             --item-block-worker-count 14 --concurrent-backups 15 --server-priority-class-name r --replicas 16 \
-            --least-privilege";
+            --least-privilege --privileged-node-agent --node-agent-disable-host-path --kubelet-root-dir /s \
+            --node-agent-priority-class-name t";
         let map = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
             pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
         };
@@ -226,6 +231,10 @@ mod tests {
                 node_agent_windows: true,
                 node_agent_resources: resources(["5", "6", "7", "8"]),
                 node_agent_config_map: text("q"),
+                privileged_node_agent: true,
+                node_agent_host_paths: false,
+                kubelet_root: "/s".into(),
+                node_agent_priority_class: text("t"),
                 frequent_snapshot_polling: true,
             }
         );

@@ -86,6 +86,10 @@ impl<'a> ConcurrencyLimits<'a> {
         };
         match key {
             Key::Validation(key) | Key::Sync(key) => Some(key.clone()),
+            Key::Repository(key) => {
+                let repository = world.repositories.get(key)?;
+                Some(repository.beside(&repository.spec.backup_storage_location))
+            }
             Key::Sweep { location, .. } => Some(location.clone()),
             Key::Backup(key) | Key::CancelBackup(key) | Key::Expiry(key) | Key::Deletion { backup: key, .. } => {
                 of_backup(key)

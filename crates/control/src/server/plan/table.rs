@@ -572,3 +572,55 @@ fn reasons_change_nothing_of_what_is_done() {
     assert_eq!((&with.0, with.1, with.2), (&without.0, without.1, without.2));
     assert_eq!((with.3, without.3), (2, 0));
 }
+
+#[test]
+fn repositories_are_prepared_and_again_when_their_location_changes() {
+    let mut scene = Scene::new();
+    let mut put = |name: &str, location: &str, format: &str, status: &Value| {
+        let spec = json!({"volumeNamespace": "app", "backupStorageLocation": location, "repositoryType": format,
+            "maintenanceFrequency": "0s"});
+        scene.put(MirroredKind::BackupRepository, name, &spec, status);
+    };
+    put("new", "main", "kopia", &json!({}));
+    put("failed", "main", "kopia", &json!({"phase": "NotReady"}));
+    put("of-velero", "main", "kopia", &json!({"phase": "Ready"}));
+    put("gone", "elsewhere", "kopia", &json!({"phase": "Ready"}));
+    put("waiting", "elsewhere", "kopia", &json!({"phase": "NotReady"}));
+    put("restic", "main", "restic", &json!({}));
+    put("again", "main", "kopia", &json!({"phase": "NotReady"}));
+    scene.failed(Key::Repository(named("again")), 2, 5);
+    let prepared = "is made where it is missing, and opened; then it is ready";
+    let expected = [
+        format!("BackupRepository failed: {prepared}"),
+        "BackupRepository gone: is not ready any more: its location is gone".to_owned(),
+        format!("BackupRepository new: {prepared}"),
+        "BackupRepository of-velero: gets a note of where it lies".to_owned(),
+        MAIN_WAITS.to_owned(),
+        "BackupRepository again: waits for 2026-11-22T12:00:05Z: it has failed 2 times, and is tried again then"
+            .to_owned(),
+    ];
+    let mut lines = scene.lines();
+    lines.sort_by_key(|line| line.contains("waits for"));
+    assert_eq!(lines, expected);
+
+    scene.options.disabled = [Controller::BackupRepo].into();
+    assert!(
+        scene
+            .lines()
+            .contains(&"BackupRepository new: waits for a server that does it: backup-repo is disabled".to_owned()),
+        "{:?}",
+        scene.lines()
+    );
+}
+
+#[test]
+fn keys_of_a_few_repositories_of_a_location_are_derived_at_once() {
+    let mut scene = Scene::new();
+    for n in 0..6 {
+        let spec = json!({"volumeNamespace": "app", "backupStorageLocation": "main", "repositoryType": "kopia",
+            "maintenanceFrequency": "0s"});
+        scene.put(MirroredKind::BackupRepository, &format!("r{n}"), &spec, &json!({}));
+    }
+    let begun = scene.lines().iter().filter(|line| line.contains("is made where it is missing")).count();
+    assert_eq!(begun, 4);
+}

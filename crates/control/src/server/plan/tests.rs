@@ -16,9 +16,9 @@ use crate::world::{MirrorChange, MirroredKind};
 use cast::{Cast, Luck, Thing, cast};
 use jiff::SignedDuration;
 use lifeboat_api::{
-    Backup, BackupPhase, BackupStorageLocationPhase, DeleteBackupRequest, DeleteBackupRequestPhase, DownloadRequest,
-    DownloadRequestPhase, KeptBy, ObjectMeta, Restore, RestorePhase, Schedule, ServerStatusRequest,
-    ServerStatusRequestPhase, Time, well_known,
+    Backup, BackupPhase, BackupRepository, BackupStorageLocationPhase, DeleteBackupRequest, DeleteBackupRequestPhase,
+    DownloadRequest, DownloadRequestPhase, KeptBy, ObjectMeta, Restore, RestorePhase, Schedule, ServerStatusRequest,
+    ServerStatusRequestPhase, Time, UploaderType, well_known,
 };
 use lifeboat_client::ObjectIdentity;
 use lifeboat_lifecycle::phase::queue::QueueMove;
@@ -165,6 +165,20 @@ impl Play {
             schedule.status.phase = thing.phase;
             play.luck.insert(Object(MirroredKind::Schedule, format!("c{n}")), (thing.luck, thing.takes));
             play.world.schedules.put(schedule);
+        }
+        for (n, thing) in cast.repositories.iter().enumerate() {
+            let mut repository =
+                BackupRepository { metadata: meta(format!("p{n}"), n, thing.deleted), ..Default::default() };
+            repository.spec.repository_type = if thing.cancelled { UploaderType::Restic } else { UploaderType::Kopia };
+            repository.spec.backup_storage_location = location(thing.names);
+            repository.status.phase = thing.phase;
+            if thing.takes % 3 == 0 {
+                // It was prepared in another place.
+                let place = (well_known::ANNOTATION_REPOSITORY_PLACE.to_owned(), "elsewhere".to_owned());
+                repository.metadata.annotations = [place].into();
+            }
+            play.luck.insert(Object(MirroredKind::BackupRepository, format!("p{n}")), (thing.luck, thing.takes));
+            play.world.repositories.put(repository);
         }
         for (n, (kind, phase, luck, deleted)) in cast.unreadable.iter().enumerate() {
             play.luck.insert(Object(*kind, format!("u{n}")), (*luck, 1));
@@ -385,6 +399,18 @@ impl Play {
                 self.world.status_requests.put(request);
             }
             ServerStep::Schedule(schedule, step) => self.apply_schedule(*schedule, step),
+            ServerStep::Repository(mut repository, location, step) => {
+                use phase::repository::{self, Step as S};
+                match (step, location) {
+                    (S::Prepare, Some(location)) => {
+                        repository::note_ready(&mut repository, &location, Time::new(self.now().0));
+                    }
+                    (S::NotePlace, Some(location)) => repository::note_place(&mut repository, &location),
+                    (S::Reestablish, _) => repository::note_not_ready(&mut repository, repository::REESTABLISH),
+                    (_, None) => panic!("nothing is to be done without a location"),
+                }
+                self.world.repositories.put(*repository);
+            }
             ServerStep::Expire(backup, _, phase::expiry::Step::Prolong { until, by, note }) => {
                 assert!(!by.is_empty());
                 self.change(&backup.metadata.name, |backup| {
@@ -509,6 +535,11 @@ impl Play {
             let is_over = request.status.phase == Some(ServerStatusRequestPhase::Processed);
             add(MirroredKind::ServerStatusRequest, &request.metadata.name, is_over);
         }
+        for repository in self.world.repositories.iter() {
+            let place = named(&repository.spec.backup_storage_location);
+            let next = phase::repository::next(repository, self.world.locations.get(&place));
+            add(MirroredKind::BackupRepository, &repository.metadata.name, next == Decision::Rest);
+        }
         for schedule in self.world.schedules.iter() {
             let is_left = schedule.spec.paused || schedule.metadata.deletion_timestamp.is_some();
             let is_over = schedule.status.phase.is_some() && schedule.spec.skip_immediately.is_some();
@@ -599,6 +630,7 @@ fn a_server_that_begins_goes_on_with_all_that_has_begun() {
         statuses: vec![],
         unreadable: vec![],
         schedules: vec![],
+        repositories: vec![],
         concurrent: 1,
     });
 }

@@ -10,10 +10,10 @@ pub(in crate::install) const IGNORED: &str =
 configuration.backupStorageLocation.0.storageClass: the chart does not know this key
 configuration.defaultVolumesToRestic: the chart does not know this key
 configuration.repositoryMaintenanceJob: this version maintains no repositories
-deployNodeAgent: this version has no node agent, so nothing of nodeAgent counts
+deployNodeAgent: this chart makes no node agent yet, so nothing of nodeAgent counts
 deployRestic: the chart does not know this key
 kubectl.image: no Job of this chart runs kubectl
-metrics.nodeAgentPodMonitor.enabled: this version has no node agent
+metrics.nodeAgentPodMonitor.enabled: this chart makes no node agent yet
 metrics.serviceMonitor.honorLabels: the chart does not know this key
 namespace.labels: Helm makes the namespace before the chart is asked; label it yourself
 securityContext: the chart does not know this key

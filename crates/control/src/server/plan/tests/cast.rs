@@ -2,8 +2,8 @@
 
 use crate::world::MirroredKind;
 use lifeboat_api::{
-    BackupPhase, BackupStorageLocationPhase, DeleteBackupRequestPhase, DownloadRequestPhase, RestorePhase,
-    SchedulePhase, ServerStatusRequestPhase,
+    BackupPhase, BackupRepositoryPhase, BackupStorageLocationPhase, DeleteBackupRequestPhase, DownloadRequestPhase,
+    RestorePhase, SchedulePhase, ServerStatusRequestPhase,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -50,6 +50,8 @@ pub(super) struct Cast {
     pub(super) unreadable: Vec<(MirroredKind, &'static str, Luck, bool)>,
     /// Schedules; a cancelled one is a paused schedule.
     pub(super) schedules: Vec<Thing<SchedulePhase>>,
+    /// Repositories; a cancelled one is of restic.
+    pub(super) repositories: Vec<Thing<BackupRepositoryPhase>>,
     pub(super) concurrent: usize,
 }
 
@@ -114,7 +116,14 @@ pub(super) fn cast() -> impl Strategy<Value = Cast> {
         vec(thing(&[DownloadRequestPhase::New]), 0..3),
         vec(thing(&[ServerStatusRequestPhase::New]), 0..3),
         vec((kind, phase, luck(), any::<bool>()), 0..3),
-        (1usize..4, vec(thing(&[SchedulePhase::Enabled, SchedulePhase::FailedValidation]), 0..3)),
+        (
+            1usize..4,
+            vec(thing(&[SchedulePhase::Enabled, SchedulePhase::FailedValidation]), 0..3),
+            vec(
+                thing(&[BackupRepositoryPhase::New, BackupRepositoryPhase::Ready, BackupRepositoryPhase::NotReady]),
+                0..4,
+            ),
+        ),
     )
         .prop_map(|(backups, restores, locations, deletions, downloads, statuses, unreadable, rest)| Cast {
             backups,
@@ -126,5 +135,6 @@ pub(super) fn cast() -> impl Strategy<Value = Cast> {
             unreadable,
             concurrent: rest.0,
             schedules: rest.1,
+            repositories: rest.2,
         })
 }

@@ -1,0 +1,110 @@
+//! Node agents and the pods that move the bytes of volumes, from the image of the program.
+
+use super::place::Place;
+use crate::support::comes_to_be;
+use lifeboat_testbed::{LIFEBOAT_IMAGE, import_program};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::sync::Once;
+
+/// Gives the node the image of the program, once for all tests.
+fn image() -> &'static str {
+    static IMPORTED: Once = Once::new();
+    IMPORTED.call_once(|| import_program(Path::new(env!("CARGO_BIN_EXE_lifeboat"))).expect("an image"));
+    LIFEBOAT_IMAGE
+}
+
+/// The flags of `install` for the image of the program, and a location in the S3 server.
+fn flags(place: &Place) -> Vec<String> {
+    let s3 = &place.ground.s3;
+    let file: PathBuf = place.ground.directories.path().join("credentials");
+    let (id, secret) = (s3.access_key(), s3.secret_key());
+    std::fs::write(&file, format!("[default]\naws_access_key_id = {id}\naws_secret_access_key = {secret}\n"))
+        .expect("write");
+    let config = format!("region={},s3ForcePathStyle=true,s3Url={}", s3.region(), s3.endpoint());
+    [
+        format!("--image={}", image()),
+        "--provider=aws".to_owned(),
+        "--bucket=server".to_owned(),
+        "--prefix=installed".to_owned(),
+        format!("--backup-location-config={config}"),
+        "--use-volume-snapshots=false".to_owned(),
+        "--features=EnableCSI".to_owned(),
+        format!("--secret-file={}", file.display()),
+    ]
+    .to_vec()
+}
+
+/// Installs with more flags, and waits until everything is ready and the location can be used.
+fn install(place: &Place, more: &[&str]) {
+    let flags = flags(place);
+    let flags: Vec<&str> = flags.iter().map(String::as_str).chain(["--wait"]).chain(more.iter().copied()).collect();
+    let installed = place.lifeboat(&[&["install"], &flags[..]].concat());
+    let logs = || place.ground.bed.kubectl(&["logs", "-n", &place.own, "deployment/velero", "--tail=40"]);
+    assert_eq!(installed.code, 0, "{installed:?} {}", logs());
+    let is_available =
+        || place.ground.get_in(&place.own, "backupstoragelocation", "default")["status"]["phase"] == "Available";
+    assert!(comes_to_be(is_available), "{}", logs());
+}
+
+/// Runs the program with these arguments in a pod of the installation, to its end, and gives what it prints.
+fn in_a_pod(place: &Place, name: &str, arguments: &[&str]) -> String {
+    let ground = &place.ground;
+    let command: Vec<&str> = ["/velero"].into_iter().chain(arguments.iter().copied()).collect();
+    ground.create(&json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": place.own},
+        "spec": {"serviceAccountName": "velero", "restartPolicy": "Never", "containers": [
+            {"name": "a", "image": image(), "imagePullPolicy": "Never", "command": command}]}}));
+    let phase = || ground.get_in(&place.own, "pod", name)["status"]["phase"].clone();
+    let ended = comes_to_be(|| phase() == "Succeeded" || phase() == "Failed");
+    let log = ground.bed.kubectl(&["logs", "-n", &place.own, name]);
+    assert!(ended && phase() == "Succeeded", "{}: {log}", ground.get_in(&place.own, "pod", name)["status"]);
+    log
+}
+
+#[test]
+#[ignore = "needs a node: make test-node"]
+fn pods_of_an_installation_reach_the_api_server_and_the_bucket() {
+    let place = Place::start("pods");
+    install(&place, &[]);
+    place.ground.create(&json!({"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "note", "namespace": place.shop}, "data": {"a": "one"}}));
+    let namespace = format!("--include-namespaces={}", place.shop);
+    let saved = place.lifeboat(&["backup", "create", "b", &namespace, "--include-resources=configmaps", "--wait"]);
+    assert_eq!(saved.code, 0, "{saved:?}");
+    assert!(in_a_pod(&place, "version", &["version", "--client-only"]).contains("Version: "));
+    let listed = in_a_pod(&place, "list", &["get", "backups", "-o", "json", "--namespace", &place.own]);
+    let listed: Value = serde_json::from_str(&listed).expect("JSON");
+    assert_eq!((&listed["metadata"]["name"], &listed["status"]["phase"]), (&json!("b"), &json!("Completed")));
+    place.end();
+}
+
+/// The smaller rights are enough for both programs, and for the Secret with the password.
+#[test]
+#[ignore = "needs a node: make test-node"]
+fn a_node_agent_is_installed_and_the_server_makes_a_repository_ready() {
+    let place = Place::alone("agent");
+    install(&place, &["--use-node-agent", "--least-privilege"]);
+    let ground = &place.ground;
+    let set = ground.get_in(&place.own, "daemonset", "node-agent");
+    assert_eq!((&set["status"]["desiredNumberScheduled"], &set["status"]["numberAvailable"]), (&json!(1), &json!(1)));
+    let pods = ["get", "pods", "-n", &place.own, "-l", "role=node-agent", "-o", "json"];
+    let pods: Value = serde_json::from_str(&ground.bed.kubectl(&pods)).expect("JSON");
+    let pod = &pods["items"][0];
+    assert_eq!(pod["spec"]["containers"][0]["args"], json!(["node-agent", "server", "--features=EnableCSI"]));
+    assert_eq!(pod["status"]["containerStatuses"][0]["restartCount"], 0);
+
+    ground.create(&json!({"apiVersion": "velero.io/v1", "kind": "BackupRepository",
+        "metadata": {"name": "shop-default-kopia", "namespace": place.own},
+        "spec": {"volumeNamespace": "shop", "backupStorageLocation": "default", "repositoryType": "kopia",
+            "maintenanceFrequency": "0s"}}));
+    let repository = ground.until_in(&place.own, "backuprepository", "shop-default-kopia", "Ready");
+    assert_eq!(repository["spec"]["maintenanceFrequency"], "1h0m0s");
+    let secret = ground.get_in(&place.own, "secret", "velero-repo-credentials");
+    assert_eq!(secret["data"].as_object().map(serde_json::Map::len), Some(1));
+    assert!(ground.s3.file("server", "installed/kopia/shop/kopia.repository").exists());
+
+    let gone = place.lifeboat(&["uninstall", "--force"]);
+    assert_eq!(gone.code, 0, "{gone:?}");
+    assert!(ground.get_in(&place.own, "daemonset", "node-agent").is_null());
+    place.lose(&place.shop);
+}

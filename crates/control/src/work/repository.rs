@@ -1,0 +1,108 @@
+//! Makes the repositories of volumes ready (api-and-controllers.md 3.16, kopia-and-data-path.md B.2.4).
+
+mod config;
+mod password;
+#[cfg(test)]
+mod tests;
+
+use super::{Context, Effect, StepError, StepResult};
+use lifeboat_api::{BackupRepository, BackupStorageLocation, Time};
+use lifeboat_kopia::OpenOptions;
+use lifeboat_kopia::content::IndexSource;
+use lifeboat_kopia::format::time::UnixNanos;
+use lifeboat_lifecycle::phase::repository::{
+    REESTABLISH, fill_in, full_maintenance, is_new, note_not_ready, note_place, note_ready,
+};
+use lifeboat_object::chain;
+use lifeboat_repository::{EnsureOptions, RepositoryError, blobs_of, ensure};
+use password::password;
+use std::sync::Arc;
+
+/// The most memory for what is read of a repository, of which nothing but its parameters are.
+const MEMORY: u64 = 32 << 20;
+
+/// Makes a repository where it is missing, or sees that it opens, and notes which it is: ready, or the reason for which it is not.
+pub(crate) async fn prepare(
+    context: &Context,
+    before: &BackupRepository,
+    location: &BackupStorageLocation,
+) -> StepResult {
+    let mut after = before.clone();
+    let prepared = make_ready(context, &mut after, location).await;
+    match &prepared {
+        Ok(()) => note_ready(&mut after, location, Time::new(context.env.now())),
+        Err(why) => note_not_ready(&mut after, why),
+    }
+    let stored = context.client.change(before, &after).await?;
+    match prepared {
+        Ok(()) => Ok(vec![Effect::stored(stored)]),
+        // The mirror brings what was noted; the failure is remembered for the time of the next attempt.
+        Err(why) => Err(StepError::Because(why)),
+    }
+}
+
+/// Notes that a repository has to prove itself again.
+pub(crate) async fn reestablish(context: &Context, before: &BackupRepository) -> StepResult {
+    let mut after = before.clone();
+    note_not_ready(&mut after, REESTABLISH);
+    Ok(vec![Effect::stored(context.client.change(before, &after).await?)])
+}
+
+/// Notes where a repository lies that another program has made ready.
+pub(crate) async fn note(context: &Context, before: &BackupRepository, location: &BackupStorageLocation) -> StepResult {
+    let mut after = before.clone();
+    note_place(&mut after, location);
+    Ok(vec![Effect::stored(context.client.change(before, &after).await?)])
+}
+
+/// Fills in what a new repository leaves open, and makes it ready in its bucket.
+async fn make_ready(
+    context: &Context,
+    repository: &mut BackupRepository,
+    location: &BackupStorageLocation,
+) -> Result<(), String> {
+    if is_new(repository) {
+        let config = config::of_server(context, repository.spec.repository_type.as_str()).await?;
+        fill_in(repository, context.options.repository.maintenance_frequency, config);
+    }
+    let options = EnsureOptions {
+        may_create: !location.is_read_only(),
+        full_maintenance: full_maintenance(&repository.spec.repository_config)?,
+        ..of_reader(context)
+    };
+    let bucket = context.bucket(location).await?;
+    let password = password(context, location).await?;
+    let made = ensure(blobs_of(bucket, &repository.spec.volume_namespace), &password, &options).await;
+    made.map_err(|error| described(&error, location))
+}
+
+/// Options that make nothing.
+fn of_reader(context: &Context) -> EnsureOptions {
+    let clock = context.env.clock.0.clone();
+    EnsureOptions {
+        may_create: false,
+        full_maintenance: None,
+        random: context.env.random.0.clone(),
+        open: OpenOptions {
+            scratch: context.env.scratch.clone(),
+            clock: Arc::new(move || UnixNanos(i64::try_from(clock().as_nanosecond()).unwrap_or(i64::MAX))),
+            memory: MEMORY,
+            threads: 1,
+            indexes: IndexSource::IndexBlobs,
+        },
+    }
+}
+
+/// The reason for which a repository is not ready, for people.
+fn described(error: &RepositoryError, location: &BackupStorageLocation) -> String {
+    match error {
+        RepositoryError::ReadOnly { .. } => format!(
+            "cannot create new backup repo for read-only backup storage location {}/{}",
+            location.metadata.namespace, location.metadata.name
+        ),
+        error if password::is_wrong(error) => {
+            format!("{}: {}", chain(error), password::wrong_password())
+        }
+        error => chain(error),
+    }
+}

@@ -1,0 +1,177 @@
+//! The password of all repositories of a namespace, which a Secret holds (kopia-and-data-path.md B.2.2).
+//!
+//! Where there is no Secret, one is made. A password is invented only where no repository is that could have another: each location
+//! of the namespace is looked at first. Repositories that open with the password that Velero gives all of its installations keep it.
+
+use crate::work::Context;
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use bytes::Bytes;
+use lifeboat_api::BackupStorageLocation;
+use lifeboat_api::well_known::{KEY_REPOSITORY_PASSWORD, LABEL_COMPONENT, SECRET_REPOSITORY};
+use lifeboat_bucket::{BlobStore, Entry, ListOptions};
+use lifeboat_cluster::WriteBody;
+use lifeboat_kopia::KopiaError;
+use lifeboat_kopia::crypto::Password;
+use lifeboat_object::{ApiResource, chain};
+use lifeboat_repository::{RepositoryError, blobs_of, ensure};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// The password that Velero gives each installation that has none.
+const OF_VELERO: &str = "static-passw0rd";
+/// Random bytes of a password that is made.
+const RANDOM: usize = 24;
+/// The folder below which the repositories of a location lie, one folder for each namespace.
+const REPOSITORIES: &str = "kopia/";
+
+/// The password of repositories, for this location; the Secret is made where there is none.
+///
+/// # Errors
+/// A message for people.
+pub(super) async fn password(context: &Context, location: &BackupStorageLocation) -> Result<Password, String> {
+    if let Some(known) = read(context).await? {
+        return Ok(known);
+    }
+    let chosen = choose(context, location).await?;
+    create(context, &chosen).await?;
+    // Another program may have been faster.
+    read(context).await?.ok_or_else(|| format!("the Secret {SECRET_REPOSITORY} was made, and is gone again"))
+}
+
+/// The password in the Secret; `None` when there is no Secret.
+async fn read(context: &Context) -> Result<Option<Password>, String> {
+    let client = &context.client;
+    let found = client.cluster.get(&secrets(), Some(&client.namespace), SECRET_REPOSITORY).await;
+    let Some(found) = found.map_err(|e| format!("unable to get secret {SECRET_REPOSITORY}: {e}"))? else {
+        return Ok(None);
+    };
+    let secret: Value =
+        serde_json::from_slice(&found).map_err(|e| format!("secret {SECRET_REPOSITORY} is no JSON: {e}"))?;
+    let key = KEY_REPOSITORY_PASSWORD;
+    let data = secret["data"][key].as_str().ok_or_else(|| {
+        format!("secret {SECRET_REPOSITORY} has no key {key}: {}", make_it(&context.client.namespace))
+    })?;
+    let decoded = STANDARD.decode(data).map_err(|_| format!("secret {SECRET_REPOSITORY}: key {key} is no base64"))?;
+    let text = String::from_utf8(decoded).map_err(|_| format!("secret {SECRET_REPOSITORY}: key {key} is no text"))?;
+    match text.trim() {
+        "" => Err(format!("secret {SECRET_REPOSITORY}: key {key} is empty: {}", make_it(&context.client.namespace))),
+        text => Ok(Some(Password::new(text.to_owned()))),
+    }
+}
+
+/// A password for repositories of which nobody has told the password.
+async fn choose(context: &Context, location: &BackupStorageLocation) -> Result<String, String> {
+    let locations: Vec<BackupStorageLocation> =
+        context.client.list("").await.map_err(|e| format!("error listing backup storage locations: {e}"))?;
+    // That of the repository that is asked for comes first: its failure is the one to tell of.
+    let (own, others): (Vec<_>, Vec<_>) =
+        locations.into_iter().partition(|other| other.metadata.name == location.metadata.name);
+    for location in own.iter().chain(&others) {
+        let name = &location.metadata.name;
+        let unknown = |why: String| {
+            format!(
+                "there is no Secret {SECRET_REPOSITORY}, and it is not known whether location {name} has repositories, whose password would \
+                 have to be in it: {why}; {}",
+                make_it(&context.client.namespace)
+            )
+        };
+        let bucket = context.visited_bucket(location).await.map_err(unknown)?;
+        let Some(namespace) = first_repository(&*bucket).await.map_err(unknown)? else { continue };
+        return of_velero(context, location, (bucket, &namespace)).await;
+    }
+    let mut bytes = [0; RANDOM];
+    (context.env.random.0)(&mut bytes);
+    tracing::info!(
+        secret = SECRET_REPOSITORY,
+        "a random password of repositories is made: keep a copy of the Secret elsewhere"
+    );
+    Ok(URL_SAFE_NO_PAD.encode(bytes))
+}
+
+/// Velero's password, when it opens this repository.
+async fn of_velero(
+    context: &Context,
+    location: &BackupStorageLocation,
+    (bucket, namespace): (Arc<dyn BlobStore>, &str),
+) -> Result<String, String> {
+    let blobs = blobs_of(bucket, namespace);
+    let opened = ensure(blobs, &Password::new(OF_VELERO.to_owned()), &super::of_reader(context)).await;
+    match opened {
+        Ok(()) => {
+            tracing::info!(
+                secret = SECRET_REPOSITORY,
+                location = location.metadata.name,
+                "the repositories that are there have Velero's password: the Secret is made with it"
+            );
+            Ok(OF_VELERO.to_owned())
+        }
+        Err(error) => {
+            let why = if is_wrong(&error) { "it is not the one that Velero gives".to_owned() } else { chain(&error) };
+            Err(format!(
+                "location {} has repositories (that of namespace {namespace} is one), and there is no Secret {SECRET_REPOSITORY} with their \
+                 password: {why}; {}",
+                location.metadata.name,
+                make_it(&context.client.namespace)
+            ))
+        }
+    }
+}
+
+/// The namespace of the first repository in the bucket of a location.
+async fn first_repository(bucket: &dyn BlobStore) -> Result<Option<String>, String> {
+    let options = ListOptions {
+        prefix: REPOSITORIES.to_owned(),
+        delimiter: Some("/".to_owned()),
+        prefixes_only: true,
+        page_size: 1,
+        ..ListOptions::default()
+    };
+    let page = bucket.list(options).await.map_err(|e| e.to_string())?;
+    let namespaces = page.entries.into_iter().filter_map(|entry| match entry {
+        Entry::Prefix(prefix) => Some(prefix.strip_prefix(REPOSITORIES)?.trim_end_matches('/').to_owned()),
+        Entry::Object(_) => None,
+    });
+    Ok(namespaces.into_iter().next())
+}
+
+/// Makes the Secret. One that is there already stays.
+async fn create(context: &Context, password: &str) -> Result<(), String> {
+    let client = &context.client;
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
+        "metadata": {"name": SECRET_REPOSITORY, "namespace": client.namespace, "labels": {LABEL_COMPONENT: "velero"}},
+        "data": {KEY_REPOSITORY_PASSWORD: STANDARD.encode(password)},
+    });
+    let body = WriteBody::of(Bytes::from(secret.to_string()));
+    match client.cluster.create(&secrets(), Some(&client.namespace), SECRET_REPOSITORY, body).await {
+        Err(e) if !e.is_already_exists() => {
+            Err(format!("unable to create secret {SECRET_REPOSITORY}: {e}; {}", make_it(&client.namespace)))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns true if a repository does not open with the password.
+pub(super) fn is_wrong(error: &RepositoryError) -> bool {
+    matches!(error, RepositoryError::Kopia(KopiaError::WrongPassword { .. }))
+}
+
+/// The next step for somebody whose Secret has another password than a repository.
+pub(super) fn wrong_password() -> String {
+    format!(
+        "the Secret {SECRET_REPOSITORY}, key {KEY_REPOSITORY_PASSWORD}, has to have the password that this repository was made with (that of \
+         Velero is {OF_VELERO} where nobody has set another)"
+    )
+}
+
+fn make_it(namespace: &str) -> String {
+    format!(
+        "make it with the password that they were made with: kubectl create secret generic {SECRET_REPOSITORY} -n {namespace} \
+         --from-literal={KEY_REPOSITORY_PASSWORD}=…"
+    )
+}
+
+fn secrets() -> ApiResource {
+    ApiResource::new("", "v1", "secrets", "Secret")
+}
