@@ -55,7 +55,7 @@ const EDGES: [(&str, &[&str]); 32] = [
             "kopia",
         ],
     ),
-    ("node", &["api", "object", "operation", "cluster", "client", "reconcile", "mover"]),
+    ("node", &["api", "object", "operation", "select", "cluster", "client", "reconcile", "mover"]),
     ("plugin-proto", &[]),
     ("plugin", &["api", "object", "operation", "action", "bucket", "plugin-proto"]),
     ("plugin-sdk", &["api", "object", "action", "plugin-proto"]),

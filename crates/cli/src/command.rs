@@ -21,6 +21,7 @@ use crate::commands::local::Local;
 use crate::commands::location::LocationCommand;
 use crate::commands::man::ManArgs;
 use crate::commands::migrate::MigrateCommand;
+use crate::commands::node_agent::NodeAgentCommand;
 use crate::commands::plugin::PluginCommand;
 use crate::commands::repo::verbs::RepoCommand;
 use crate::commands::restore::RestoreCommand;
@@ -128,6 +129,9 @@ enum Command {
     Migrate(MigrateCommand),
     /// Run the server: make what the velero.io resources of a namespace ask for
     Server(Box<ServerArgs>),
+    /// Work with the node agent
+    #[command(subcommand)]
+    NodeAgent(NodeAgentCommand),
     /// Run an in-memory Kubernetes API server and write its kubeconfig to the file named by --kubeconfig
     Sandbox(SandboxArgs),
     /// Make an application in a sandbox, back it up, lose it, restore it, and compare every field
@@ -216,7 +220,11 @@ impl Lifeboat {
 
     /// Returns true if the command starts its own log.
     pub(crate) fn logs_itself(&self) -> bool {
-        matches!(&self.command, Command::Server(server) if server.serves())
+        match &self.command {
+            Command::Server(server) => server.serves(),
+            Command::NodeAgent(_) => true,
+            _ => false,
+        }
     }
 
     pub(crate) async fn run(self) -> anyhow::Result<ExitCode> {
@@ -251,6 +259,7 @@ impl Lifeboat {
             Command::Uninstall(uninstall) => uninstall.run(&self.globals).await,
             Command::Migrate(command) => Box::pin(command.run(&self.globals)).await,
             Command::Server(server) => server.run(&self.globals).await,
+            Command::NodeAgent(command) => command.run(&self.globals).await,
             Command::Sandbox(sandbox) => sandbox.run(&self.globals).await,
         }
     }

@@ -15,6 +15,7 @@ pub(crate) mod local;
 pub(crate) mod location;
 pub(crate) mod man;
 pub(crate) mod migrate;
+pub(crate) mod node_agent;
 pub(crate) mod plugin;
 pub(crate) mod repo;
 pub(crate) mod restore;

@@ -2,7 +2,7 @@
 
 mod credentials;
 mod explain;
-mod logrus;
+pub(crate) mod logrus;
 mod plugins;
 pub(crate) mod providers;
 
@@ -229,8 +229,9 @@ fn lease_times(text: &str) -> Result<LeaseTimes> {
     Ok(LeaseTimes::lasting(duration))
 }
 
+/// The form of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum LogFormat {
+pub(crate) enum LogFormat {
     Text,
     Json,
 }
@@ -481,7 +482,7 @@ impl ServerArgs {
 }
 
 /// Listens at `host:port`, or `:port` for all addresses; `None` for an empty text.
-async fn listen(flag: &str, address: &str) -> Result<Option<TcpListener>> {
+pub(crate) async fn listen(flag: &str, address: &str) -> Result<Option<TcpListener>> {
     if address.is_empty() {
         return Ok(None);
     }
