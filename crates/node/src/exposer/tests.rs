@@ -12,7 +12,7 @@ fn download(spec: Value) -> Transfer {
         "snapshotID": "k1", "sourceNamespace": "shop", "operationTimeout": "10m0s",
     });
     all.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
-    let object = json!({"metadata": {"name": "dd-1", "namespace": "velero", "uid": "dd-uid"}, "spec": all});
+    let object = json!({"apiVersion": "velero.io/v2alpha1", "kind": "DataDownload", "metadata": {"name": "dd-1", "namespace": "velero", "uid": "dd-uid"}, "spec": all});
     Transfer::parse(TransferKind::DataDownload, object.to_string().as_bytes()).unwrap()
 }
 
@@ -21,7 +21,7 @@ fn restore() -> Transfer {
         "pod": {"namespace": "shop", "name": "db-0", "uid": "pod-uid"}, "volume": "data", "backupStorageLocation": "default",
         "repoIdentifier": "", "uploaderType": "kopia", "snapshotID": "k1", "sourceNamespace": "shop",
     });
-    let object = json!({"metadata": {"name": "pvr-1", "namespace": "velero", "uid": "pvr-uid"}, "spec": spec});
+    let object = json!({"apiVersion": "velero.io/v1", "kind": "PodVolumeRestore", "metadata": {"name": "pvr-1", "namespace": "velero", "uid": "pvr-uid"}, "spec": spec});
     Transfer::parse(TransferKind::PodVolumeRestore, object.to_string().as_bytes()).unwrap()
 }
 
