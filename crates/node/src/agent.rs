@@ -10,8 +10,9 @@ use crate::health::Health;
 use crate::kube::Kube;
 use crate::resources;
 use crate::rules::{Owner, Situation, Step, next_step};
+use crate::settings::AgentSettings;
 use crate::target::{Target, readiness_of_pod};
-use crate::transfer::{Request, Transfer, TransferKey, TransferKind};
+use crate::transfer::{Transfer, TransferKey, TransferKind, TransferRequest};
 use act::{Acted, Actor};
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::DataPathPhase;
@@ -19,10 +20,9 @@ use lifeboat_cluster::{Cluster, ClusterError};
 use lifeboat_object::ApiResource;
 use lifeboat_operation::Clock;
 use lifeboat_reconcile::{MirroredType, StepBackoff, TaskPanic, Tasks};
-use memory::Memory;
+use memory::TransferMemory;
 use std::collections::HashMap;
 use std::mem::{Discriminant, discriminant};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -46,29 +46,12 @@ const ABANDONED: SignedDuration = SignedDuration::from_mins(5);
 /// Time limit for steps under way when the agent stops.
 const STOPPING: Duration = Duration::from_secs(6);
 
-/// Settings of this process.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// The name of the agent's node.
-    pub node: String,
-    /// The namespace of the resources, and of the pods and claims that are made.
-    pub namespace: String,
-    /// The longest wait for a single resource.
-    pub resource_timeout: Duration,
-    /// The longest time of preparations.
-    pub prepare_timeout: Duration,
-    /// The directory with the pods' directories of the node.
-    pub host_root: PathBuf,
-    /// Megabytes of the cache of a repository.
-    pub cache_limit_mb: i64,
-}
-
 /// A node agent that can run.
 pub struct Agent {
     /// The cluster.
     pub cluster: Cluster,
     /// The settings of the process.
-    pub settings: Settings,
+    pub settings: AgentSettings,
     /// The configuration.
     pub config: NodeAgentConfig,
     /// Transfers at once on this node.
@@ -114,7 +97,7 @@ struct Running {
     tasks: Tasks<TransferKey, Performed>,
     /// The steps under way.
     steps: HashMap<TransferKey, Discriminant<Step>>,
-    memory: Memory,
+    memory: TransferMemory,
     next: Instant,
 }
 
@@ -140,7 +123,7 @@ impl Running {
             mirrors,
             tasks: Tasks::default(),
             steps: HashMap::new(),
-            memory: Memory::default(),
+            memory: TransferMemory::default(),
             next: Instant::now(),
         }
     }
@@ -254,8 +237,8 @@ impl Running {
             self.next = self.next.min(Instant::now() + LONGEST_PAUSE);
         }
         let target_pod = match &transfer.request {
-            Request::PodVolumeRestore(spec) => Some((spec, self.world.target_pod(&spec.pod.uid))),
-            Request::DataDownload(_) => None,
+            TransferRequest::PodVolumeRestore(spec) => Some((spec, self.world.target_pod(&spec.pod.uid))),
+            TransferRequest::DataDownload(_) => None,
         };
         let target = match target_pod {
             Some((_, Some(pod))) => readiness_of_pod(pod),

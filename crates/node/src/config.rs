@@ -194,7 +194,8 @@ fn from_raw(raw: RawConfig, warnings: &mut Vec<String>) -> NodeAgentConfig {
             (None, _) => warnings
                 .push(format!("a rule of loadConcurrency.perNodeConfig has the number {}: it is skipped", rule.number)),
             (_, Err(e)) => {
-                warnings.push(format!("a rule of loadConcurrency.perNodeConfig has a bad selector: {e}; it is skipped"))
+                warnings
+                    .push(format!("a rule of loadConcurrency.perNodeConfig has a bad selector: {e}; it is skipped"));
             }
         }
     }
@@ -226,7 +227,7 @@ fn from_raw(raw: RawConfig, warnings: &mut Vec<String>) -> NodeAgentConfig {
         concurrency,
         concurrency_per_node,
         prepare_queue_length: queue.and_then(|length| u32::try_from(length).ok()).filter(|length| *length > 0),
-        affinity: raw.load_affinity.unwrap_or_default().into_iter().map(raw::RawAffinity::into_affinity).collect(),
+        affinity: raw.load_affinity.unwrap_or_default().into_iter().map(affinity).collect(),
         backup_claims: backup_claims(raw.backup_pvc.unwrap_or_default(), warnings),
         restore_claim: RestoreClaim {
             ignores_delayed_binding: restore.ignore_delay_binding,
@@ -241,6 +242,10 @@ fn from_raw(raw: RawConfig, warnings: &mut Vec<String>) -> NodeAgentConfig {
         pod_annotations: raw.pod_annotations.filter(|annotations| !annotations.is_empty()),
         snapshot_metadata_account: raw.csi_snapshot_metadata_service_configs.unwrap_or_default().sa_name,
     }
+}
+
+fn affinity(raw: raw::RawAffinity) -> LoadAffinity {
+    LoadAffinity { selector: raw.node_selector, storage_class: raw.storage_class }
 }
 
 fn backup_claims(

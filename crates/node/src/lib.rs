@@ -16,12 +16,14 @@ mod pod;
 mod rebind;
 mod resources;
 mod rules;
+mod settings;
 mod start;
 mod target;
 mod template;
 mod transfer;
 
-pub use agent::{Agent, AgentError, Settings, run};
+pub use agent::{Agent, AgentError, run};
 pub use config::{ConfigError, NodeAgentConfig, ParsedConfig};
 pub use health::{Health, serve};
+pub use settings::AgentSettings;
 pub use start::{Names, StartError, check_host_path, prepare};

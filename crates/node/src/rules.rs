@@ -1,6 +1,6 @@
 //! The next step of a transfer: resource, pod, node and time in, step and reason out (kopia-and-data-path.md B.8.1). Pure.
 //!
-//! One state machine for all kinds. A step is taken again until the resource shows it, so each must be repeatable. A phase that ends
+//! The state machine is the same for all kinds. A step is taken again until the resource shows it, so each must be repeatable. A phase that ends
 //! a transfer is written first; then what was made for it is removed, and the finalizer, which says that this is still owed, is
 //! the last to go. So nothing is left when an agent dies in between.
 
@@ -106,16 +106,16 @@ pub(crate) struct Ending {
 }
 
 impl Ending {
-    fn new(phase: DataPathPhase, message: impl Into<String>) -> Step {
+    fn step(phase: DataPathPhase, message: impl Into<String>) -> Step {
         Step::End(Self { phase, message: message.into(), total_bytes: None, has_no_pod: false })
     }
 
     fn failed(message: impl Into<String>) -> Step {
-        Self::new(DataPathPhase::Failed, message)
+        Self::step(DataPathPhase::Failed, message)
     }
 
     fn canceled(message: impl Into<String>) -> Step {
-        Self::new(DataPathPhase::Canceled, message)
+        Self::step(DataPathPhase::Canceled, message)
     }
 }
 
@@ -199,7 +199,9 @@ fn accepted(at: &Situation<'_>) -> Step {
     let accepted = transfer.accepted.map_or(at.now, lifeboat_api::Time::timestamp);
     let Some(pod) = at.pod else {
         return match at.now.duration_since(accepted) >= at.prepare_timeout {
-            true => Ending::failed(timeout_message(at, "its pod could not be made")),
+            true if transfer.message.is_empty() => Ending::failed(timeout_message(at, "its pod could not be made")),
+            // It was noted what was waited for.
+            true => Ending::failed(timeout_message(at, &transfer.message)),
             false => Step::Expose,
         };
     };

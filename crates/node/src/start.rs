@@ -1,11 +1,12 @@
 //! The checks and look-ups of a node agent that starts (cli-and-install.md 4.1).
 
-use crate::agent::{Agent, Settings};
+use crate::agent::Agent;
 use crate::config::{ConfigError, NodeAgentConfig, ParsedConfig};
 use crate::exposer::claim::CACHE_LIMIT_MB;
 use crate::health::Health;
 use crate::kube::{Kube, ObjectName, text};
 use crate::resources;
+use crate::settings::AgentSettings;
 use lifeboat_cluster::{Cluster, ClusterError};
 use lifeboat_operation::Clock;
 use serde_json::Value;
@@ -66,7 +67,7 @@ pub enum StartError {
 /// [`StartError`].
 pub async fn prepare(
     cluster: Cluster,
-    mut settings: Settings,
+    mut settings: AgentSettings,
     names: &Names,
     clock: Clock,
 ) -> Result<Agent, StartError> {
@@ -164,7 +165,7 @@ async fn check_classes(kube: &Kube, config: &mut NodeAgentConfig) -> Result<(), 
 ///
 /// # Errors
 /// [`StartError::HostPath`] when they are those of something else.
-pub async fn check_host_path(cluster: &Cluster, settings: &Settings) -> Result<(), StartError> {
+pub async fn check_host_path(cluster: &Cluster, settings: &AgentSettings) -> Result<(), StartError> {
     let root: &Path = &settings.host_root;
     if !root.is_dir() {
         tracing::warn!(root = %root.display(), "there are no directories of pods: volumes of pods cannot be restored here, downloads can");

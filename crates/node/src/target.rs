@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restore_begins_when_its_pod_waits_for_it_and_fails_when_it_never_will() {
+    fn a_restore_begins_when_its_pod_waits_and_fails_when_it_never_will() {
         let state = |name: &str, state: Value| json!([{"name": name, "state": state}]);
         let waiting = |reason: &str| state("restore-wait", json!({"waiting": {"reason": reason, "message": "m"}}));
         let lost = |why: &str| Target::Lost(format!("Pod for this PVR is not ready: {why}"));

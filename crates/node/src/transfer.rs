@@ -1,7 +1,7 @@
 //! A resource that asks for the bytes of a volume, whatever its kind. Pure.
 //!
 //! PodVolumeRestore and DataDownload have the same phases and the same fields in their status; what differs between kinds is
-//! [`TransferKind`] and [`Request`].
+//! [`TransferKind`] and [`TransferRequest`].
 
 use lifeboat_api::well_known::{
     FINALIZER_DATA_PATH, FINALIZER_POD_VOLUME, LABEL_DATA_DOWNLOAD, LABEL_EXPOSE_ON_GOING, LABEL_POD_VOLUME_RESTORE,
@@ -105,12 +105,12 @@ impl TransferKind {
 
 /// The volume that a transfer is asked for.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Request {
+pub(crate) enum TransferRequest {
     PodVolumeRestore(Box<PodVolumeRestoreSpec>),
     DataDownload(Box<DataDownloadSpec>),
 }
 
-/// What is known of a volume on its way to its claim.
+/// The facts about a volume on its way to its claim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Delivery {
@@ -139,7 +139,7 @@ pub(crate) struct Transfer {
     pub(crate) started: Option<Time>,
     pub(crate) message: String,
     pub(crate) progress: DataMoveProgress,
-    pub(crate) request: Request,
+    pub(crate) request: TransferRequest,
 }
 
 /// The name of a transfer in this process.
@@ -171,7 +171,7 @@ impl From<PodVolumeRestore> for Transfer {
             started: status.start_timestamp,
             message: status.message,
             progress: status.progress,
-            request: Request::PodVolumeRestore(Box::new(from.spec)),
+            request: TransferRequest::PodVolumeRestore(Box::new(from.spec)),
         }
     }
 }
@@ -190,7 +190,7 @@ impl From<DataDownload> for Transfer {
             started: status.start_timestamp,
             message: status.message,
             progress: status.progress,
-            request: Request::DataDownload(Box::new(from.spec)),
+            request: TransferRequest::DataDownload(Box::new(from.spec)),
         }
     }
 }
@@ -221,14 +221,14 @@ impl Transfer {
 
     pub(crate) fn support(&self) -> Support {
         match &self.request {
-            Request::PodVolumeRestore(spec) => match spec.uploader_type {
+            TransferRequest::PodVolumeRestore(spec) => match spec.uploader_type {
                 UploaderType::Kopia | UploaderType::Unset => Support::Ours,
                 UploaderType::Restic => Support::Refused(
                     "the volume was saved with restic, which this version does not read: restore it with Velero 1.18 or older"
                         .to_owned(),
                 ),
             },
-            Request::DataDownload(spec) => match spec.data_mover.as_str() {
+            TransferRequest::DataDownload(spec) => match spec.data_mover.as_str() {
                 "" | "velero" | "velero-fs" => Support::Ours,
                 "velero-block" => Support::Refused(
                     "the volume was saved by the data mover velero-block, which this version does not read".to_owned(),
@@ -264,7 +264,7 @@ impl Transfer {
     /// The operating system that its node must have.
     pub(crate) fn node_os(&self) -> NodeOs {
         match &self.request {
-            Request::DataDownload(spec) if spec.node_os == Some(NodeOs::Windows) => NodeOs::Windows,
+            TransferRequest::DataDownload(spec) if spec.node_os == Some(NodeOs::Windows) => NodeOs::Windows,
             _ => NodeOs::Linux,
         }
     }
@@ -272,8 +272,8 @@ impl Transfer {
     /// Bytes of the snapshot; 0 when they are not known.
     pub(crate) fn snapshot_size(&self) -> i64 {
         match &self.request {
-            Request::PodVolumeRestore(spec) => spec.snapshot_size,
-            Request::DataDownload(spec) => spec.snapshot_size,
+            TransferRequest::PodVolumeRestore(spec) => spec.snapshot_size,
+            TransferRequest::DataDownload(spec) => spec.snapshot_size,
         }
     }
 

@@ -5,7 +5,7 @@ use crate::commands::server::logrus::{self, LogLevel};
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use lifeboat_api::Duration;
-use lifeboat_node::{Names, Settings, prepare, run, serve};
+use lifeboat_node::{AgentSettings, Names, prepare, run, serve};
 use lifeboat_terminal::flags;
 use lifeboat_terminal::flags::globals::Globals;
 use lifeboat_terminal::process::clock::clock;
@@ -77,7 +77,7 @@ impl NodeAgentArgs {
         };
         let terminate = terminated()?;
         let listener = crate::commands::server::listen("--metrics-address", &self.metrics_address).await?;
-        let settings = Settings {
+        let settings = AgentSettings {
             node,
             namespace: globals.namespace.clone(),
             resource_timeout: self.resource_timeout.to_std(),

@@ -1,15 +1,16 @@
 //! Performs the steps of transfers. Each can be repeated: what it makes may be there, and what it removes gone.
 
-use crate::agent::Settings;
 use crate::agent::patch;
 use crate::config::NodeAgentConfig;
-use crate::exposer::perform::{ExposeError, Exposer};
+use crate::exposer::error::ExposeError;
+use crate::exposer::perform::Exposer;
 use crate::exposer::remove::{remove_all, remove_pod};
 use crate::kube::{Kube, ObjectName, is_owned_by, text, uid};
 use crate::rebind::{self, DeliveryStep, DeliveryView, next_step};
 use crate::resources;
 use crate::rules::{Ending, Step};
-use crate::transfer::{Delivery, Request, Transfer};
+use crate::settings::AgentSettings;
+use crate::transfer::{Delivery, Transfer, TransferRequest};
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{DataPathPhase, Time};
 use lifeboat_cluster::{ClusterError, Failure, PodLogRequest};
@@ -45,7 +46,7 @@ pub(super) enum Acted {
 #[derive(Clone, Debug)]
 pub(super) struct Actor {
     pub(super) kube: Kube,
-    pub(super) settings: Settings,
+    pub(super) settings: AgentSettings,
     pub(super) config: NodeAgentConfig,
     /// The time of the decision.
     pub(super) now: Timestamp,
@@ -101,7 +102,7 @@ impl Actor {
 
     /// Looks for the pod of a restore that no agent takes up, and ends the restore when it is gone.
     async fn find_target(&self, transfer: &Transfer) -> Result<Acted, ClusterError> {
-        let Request::PodVolumeRestore(spec) = &transfer.request else { return Ok(Acted::More) };
+        let TransferRequest::PodVolumeRestore(spec) = &transfer.request else { return Ok(Acted::More) };
         let (namespace, name) = (&spec.pod.namespace, &spec.pod.name);
         let pod = self.get(&resources::pods(), Some(namespace), name).await?;
         if pod.is_none_or(|pod| uid(&pod) != spec.pod.uid) {
@@ -113,7 +114,7 @@ impl Actor {
     }
 
     async fn accept(&self, transfer: &Transfer) -> Result<Acted, ClusterError> {
-        if let Request::DataDownload(spec) = &transfer.request {
+        if let TransferRequest::DataDownload(spec) = &transfer.request {
             let (namespace, name) = (&spec.target_volume.namespace, &spec.target_volume.pvc);
             if self.get(&resources::claims(), Some(namespace), name).await?.is_none() {
                 // The claim is restored after the download is made.
@@ -210,7 +211,7 @@ impl Actor {
 
     /// Does one step of a delivery.
     async fn deliver(&self, transfer: &Transfer, total_bytes: i64) -> Result<Acted, ClusterError> {
-        let Request::DataDownload(spec) = &transfer.request else { return Ok(Acted::More) };
+        let TransferRequest::DataDownload(spec) = &transfer.request else { return Ok(Acted::More) };
         let target_spec = &spec.target_volume;
         let own = Some(transfer.meta.namespace.as_str());
         let claim = self.get(&resources::claims(), own, &transfer.meta.name).await?;

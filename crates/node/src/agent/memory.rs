@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 /// Facts about the transfers that are known.
 #[derive(Debug, Default)]
-pub(super) struct Memory {
+pub(super) struct TransferMemory {
     of: BTreeMap<TransferKey, Remembered>,
     /// The first looks at which no node agent worked on a node.
     without_agent: BTreeMap<String, Timestamp>,
@@ -53,7 +53,7 @@ impl Remembered {
     }
 }
 
-impl Memory {
+impl TransferMemory {
     pub(super) fn of(&mut self, key: &TransferKey) -> &mut Remembered {
         self.of.entry(key.clone()).or_default()
     }

@@ -1,6 +1,5 @@
 //! The JSON of the ConfigMap as it is written.
 
-use crate::config::LoadAffinity;
 use lifeboat_api::LabelSelector;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -43,14 +42,8 @@ pub(super) struct RawNodeRule {
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct RawAffinity {
-    node_selector: LabelSelector,
-    storage_class: String,
-}
-
-impl RawAffinity {
-    pub(super) fn into_affinity(self) -> LoadAffinity {
-        LoadAffinity { selector: self.node_selector, storage_class: self.storage_class }
-    }
+    pub(super) node_selector: LabelSelector,
+    pub(super) storage_class: String,
 }
 
 #[derive(Default, Deserialize)]

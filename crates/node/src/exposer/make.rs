@@ -1,6 +1,6 @@
 //! Objects that are made for a transfer: made once, however often it is tried.
 
-use crate::exposer::perform::ExposeError;
+use crate::exposer::error::ExposeError;
 use crate::kube::{Kube, ObjectName, is_owned_by, text};
 use lifeboat_api::well_known::LABEL_BACKUP_PVC_SECRET;
 use lifeboat_object::ApiResource;

@@ -1,49 +1,25 @@
 //! Makes what a transfer needs: the claims, then the pod.
 
-use crate::agent::Settings;
 use crate::config::NodeAgentConfig;
 use crate::exposer::claim::{SELECTED_NODE, cache_claim, cache_name, restore_claim};
+use crate::exposer::error::ExposeError;
 use crate::exposer::make::{copy, ensure};
 use crate::exposer::pod::{MoverVolume, Placement, PodParts, mover_pod};
 use crate::host_path::{HostPathError, directory_of, find, on_the_node};
 use crate::kube::{Kube, ObjectName, text, uid};
 use crate::resources;
-use crate::template::{Template, TemplateError};
-use crate::transfer::{Request, Transfer};
+use crate::settings::AgentSettings;
+use crate::template::Template;
+use crate::transfer::{Transfer, TransferRequest};
 use lifeboat_api::{Duration, NodeOs, PodVolumeRestoreSpec, TargetVolumeSpec};
-use lifeboat_client::is_refused;
 use lifeboat_cluster::ClusterError;
 use serde_json::Value;
-
-/// The reason why a transfer could not be prepared.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum ExposeError {
-    /// It can be later.
-    #[error("{0}")]
-    Waits(String),
-    /// It never can.
-    #[error("{0}")]
-    Refused(String),
-    #[error(transparent)]
-    HostPath(#[from] HostPathError),
-    #[error(transparent)]
-    Template(#[from] TemplateError),
-    #[error(transparent)]
-    Cluster(#[from] ClusterError),
-}
-
-impl ExposeError {
-    /// Returns true if the same request may be answered otherwise later.
-    pub(crate) fn can_pass_of(error: &ClusterError) -> bool {
-        !is_refused(error)
-    }
-}
 
 /// Everything with which transfers are prepared.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Exposer<'a> {
     pub(crate) kube: &'a Kube,
-    pub(crate) settings: &'a Settings,
+    pub(crate) settings: &'a AgentSettings,
     pub(crate) config: &'a NodeAgentConfig,
 }
 
@@ -52,8 +28,8 @@ impl Exposer<'_> {
     pub(crate) async fn expose(&self, transfer: &Transfer) -> Result<(), ExposeError> {
         let template = self.template(transfer.node_os()).await?;
         match &transfer.request {
-            Request::PodVolumeRestore(spec) => self.pod_volume_restore(transfer, spec, &template).await,
-            Request::DataDownload(spec) => self.download(transfer, &spec.target_volume, &template).await,
+            TransferRequest::PodVolumeRestore(spec) => self.pod_volume_restore(transfer, spec, &template).await,
+            TransferRequest::DataDownload(spec) => self.download(transfer, &spec.target_volume, &template).await,
         }
     }
 

@@ -1,10 +1,11 @@
 //! A cluster in memory in which the test plays kubelet, scheduler and controllers.
 
-use crate::agent::{Agent, AgentError, Settings, run};
+use crate::agent::{Agent, AgentError, run};
 use crate::config::NodeAgentConfig;
 use crate::health::Health;
 use crate::kube::{Kube, ObjectName};
 use crate::resources;
+use crate::settings::AgentSettings;
 use crate::transfer::TransferKind;
 use bytes::Bytes;
 use jiff::{SignedDuration, Timestamp};
@@ -73,7 +74,7 @@ impl Ground {
     pub(super) fn agent(&mut self) {
         let later = Arc::clone(&self.later);
         let clock: Clock = Arc::new(move || Timestamp::now() + *later.lock().unwrap());
-        let settings = Settings {
+        let settings = AgentSettings {
             node: NODE.to_owned(),
             namespace: "velero".to_owned(),
             resource_timeout: Duration::from_secs(600),
@@ -287,7 +288,7 @@ impl Ground {
             loop {
                 match mirror.next().await.unwrap() {
                     MirrorEvent::All(bodies) => all = bodies.iter().map(|body| parsed(body)).collect(),
-                    MirrorEvent::Applied(body) => drop(all.extend([parsed(&body)])),
+                    MirrorEvent::Applied(body) => all.extend([parsed(&body)]),
                     MirrorEvent::Deleted(body) => drop(all.remove(&parsed(&body).0)),
                 }
                 if is_wanted(all.get(name)) {
