@@ -22,6 +22,7 @@ use crate::commands::local::Local;
 use crate::commands::location::LocationCommand;
 use crate::commands::man::ManArgs;
 use crate::commands::migrate::MigrateCommand;
+use crate::commands::node_agent::NodeAgentCommand;
 use crate::commands::plugin::PluginCommand;
 use crate::commands::pod_volume::PodVolumeCommand;
 use crate::commands::repo::verbs::RepoCommand;
@@ -140,6 +141,9 @@ enum Command {
     /// Wait until the volumes of a restored pod are filled: run by its init container
     #[command(hide = true)]
     RestoreHelper(RestoreHelperArgs),
+    /// Work with the node agent
+    #[command(subcommand)]
+    NodeAgent(NodeAgentCommand),
     /// Run an in-memory Kubernetes API server and write its kubeconfig to the file named by --kubeconfig
     Sandbox(SandboxArgs),
     /// Make an application in a sandbox, back it up, lose it, restore it, and compare every field
@@ -231,6 +235,7 @@ impl Lifeboat {
         match &self.command {
             Command::Server(server) => server.serves(),
             Command::PodVolume(_) | Command::DataMover(_) => true,
+            Command::NodeAgent(_) => true,
             _ => false,
         }
     }
@@ -270,6 +275,7 @@ impl Lifeboat {
             Command::PodVolume(command) => Box::pin(command.run(&self.globals)).await,
             Command::DataMover(command) => Box::pin(command.run(&self.globals)).await,
             Command::RestoreHelper(args) => args.run().await,
+            Command::NodeAgent(command) => command.run(&self.globals).await,
             Command::Sandbox(sandbox) => sandbox.run(&self.globals).await,
         }
     }

@@ -17,6 +17,7 @@ pub(crate) mod location;
 pub(crate) mod man;
 pub(crate) mod migrate;
 mod mover;
+pub(crate) mod node_agent;
 pub(crate) mod plugin;
 pub(crate) mod pod_volume;
 pub(crate) mod repo;

@@ -258,7 +258,13 @@ impl Server {
         for kind in MirroredKind::ALL {
             let client = &context.client;
             let (cluster, namespace) = (client.cluster.clone(), Some(client.namespace.clone()));
-            let mirrored = MirroredType { cluster, resource: kind.resource(), namespace, metadata_only: false };
+            let mirrored = MirroredType {
+                cluster,
+                resource: kind.resource(),
+                namespace,
+                fields: String::new(),
+                metadata_only: false,
+            };
             mirrors.spawn(mirrored.mirror(|what| MirrorChange { kind: *kind, what }, sender.clone()));
         }
         let (found, census) = watch::channel(None);

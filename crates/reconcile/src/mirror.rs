@@ -27,6 +27,8 @@ pub struct MirroredType {
     pub resource: Arc<ApiResource>,
     /// A single namespace; `None` for all, and for cluster-scoped types.
     pub namespace: Option<String>,
+    /// Only the objects that this field selector matches; empty for all.
+    pub fields: String,
     /// Only `metadata` of each object, as `PartialObjectMetadata`.
     pub metadata_only: bool,
 }
@@ -111,6 +113,7 @@ impl MirroredType {
                 selector: String::new(),
                 metadata_only: self.metadata_only,
             });
+            list = list.with_fields(self.fields.clone());
             let mut all = Vec::new();
             while let Some(bodies) = list.next().await? {
                 all.extend(bodies);
@@ -136,7 +139,7 @@ impl MirroredType {
             resource: Arc::clone(&self.resource),
             namespace: self.namespace.clone(),
             selector: String::new(),
-            fields: String::new(),
+            fields: self.fields.clone(),
             resource_version,
             lasting: LASTING,
         };
@@ -258,7 +261,13 @@ mod tests {
         ];
         let cluster = api_server(&mut tasks, pages).await;
         let resource = Arc::new(ApiResource::new("velero.io", "v1", "backups", "Backup"));
-        let mirrored = MirroredType { cluster, resource, namespace: Some("velero".into()), metadata_only: false };
+        let mirrored = MirroredType {
+            cluster,
+            resource,
+            namespace: Some("velero".into()),
+            fields: String::new(),
+            metadata_only: false,
+        };
         let (all, revision) = mirrored.list().await.unwrap();
         let names: Vec<Value> =
             all.iter().map(|body| serde_json::from_slice::<Value>(body).unwrap()["metadata"]["name"].clone()).collect();
@@ -281,8 +290,14 @@ mod tests {
         ];
         let cluster = api_server(&mut tasks, answers).await;
         let resource = Arc::new(ApiResource::new("velero.io", "v1", "backups", "Backup"));
-        let mut mirror =
-            MirroredType { cluster, resource, namespace: Some("velero".into()), metadata_only: false }.start();
+        let mut mirror = MirroredType {
+            cluster,
+            resource,
+            namespace: Some("velero".into()),
+            fields: String::new(),
+            metadata_only: false,
+        }
+        .start();
         let mut seen = Vec::new();
         for wants_anew in [false, false, false, false, true, false] {
             let name = |body: &Bytes| {

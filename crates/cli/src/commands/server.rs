@@ -231,6 +231,7 @@ fn lease_times(text: &str) -> Result<LeaseTimes> {
     Ok(LeaseTimes::lasting(duration))
 }
 
+/// The form of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogFormat {
     Text,
@@ -486,7 +487,7 @@ impl ServerArgs {
 }
 
 /// Listens at `host:port`, or `:port` for all addresses; `None` for an empty text.
-async fn listen(flag: &str, address: &str) -> Result<Option<TcpListener>> {
+pub(crate) async fn listen(flag: &str, address: &str) -> Result<Option<TcpListener>> {
     if address.is_empty() {
         return Ok(None);
     }

@@ -135,7 +135,13 @@ mod tests {
         let (sender, mut changes) = mpsc::channel(16);
         let mut tasks = JoinSet::new();
         let (cluster, resource) = (client.cluster.clone(), api_resource::<Schedule>());
-        let mirrored = MirroredType { cluster, resource, namespace: Some("velero".into()), metadata_only: false };
+        let mirrored = MirroredType {
+            cluster,
+            resource,
+            namespace: Some("velero".into()),
+            fields: String::new(),
+            metadata_only: false,
+        };
         tasks.spawn(mirrored.mirror(|seen| seen, sender));
         assert!(matches!(changes.recv().await, Some(MirrorEvent::All(_))));
 

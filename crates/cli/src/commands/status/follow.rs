@@ -59,7 +59,7 @@ impl Following<'_> {
     fn own<T: Object>(&mut self, take: fn(&mut WatchedState, ObjectsChange<T>)) {
         let (resource, namespace) = (api_resource::<T>(), Some(self.client.namespace.clone()));
         let cluster = self.client.cluster.clone();
-        let mirrored = MirroredType { cluster, resource, namespace, metadata_only: false };
+        let mirrored = MirroredType { cluster, resource, namespace, fields: String::new(), metadata_only: false };
         self.follow(FollowedType { mirrored, without: None, read: |body| serde_json::from_slice(body), take });
     }
 
@@ -72,7 +72,7 @@ impl Following<'_> {
         take: fn(&mut WatchedState, ObjectsChange<ObjectMeta>),
     ) {
         let (cluster, resource) = (self.client.cluster.clone(), Arc::new(resource));
-        let mirrored = MirroredType { cluster, resource, namespace: None, metadata_only: true };
+        let mirrored = MirroredType { cluster, resource, namespace: None, fields: String::new(), metadata_only: true };
         self.follow(FollowedType { mirrored, without: Some(without), read: metadata_of, take });
     }
 

@@ -1,0 +1,341 @@
+//! The loop: see, decide, do.
+
+mod act;
+mod memory;
+mod patch;
+mod world;
+
+use crate::config::NodeAgentConfig;
+use crate::health::Health;
+use crate::kube::Kube;
+use crate::resources;
+use crate::rules::{Owner, Situation, Step, next_step};
+use crate::settings::AgentSettings;
+use crate::target::{Target, readiness_of_pod};
+use crate::transfer::{Transfer, TransferKey, TransferKind, TransferRequest};
+use act::{Acted, Actor};
+use jiff::{SignedDuration, Timestamp};
+use lifeboat_api::DataPathPhase;
+use lifeboat_cluster::{Cluster, ClusterError};
+use lifeboat_object::ApiResource;
+use lifeboat_operation::Clock;
+use lifeboat_reconcile::{MirroredType, StepBackoff, TaskPanic, Tasks};
+use memory::TransferMemory;
+use std::collections::HashMap;
+use std::mem::{Discriminant, discriminant};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+use world::{Change, Mirrored, World};
+
+/// Changes waiting to be seen.
+const WAITING: usize = 256;
+/// Steps performed at once.
+const MOST_STEPS: usize = 32;
+/// Longest pause between two looks at everything.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// Interval between two looks at how far a transfer has come, and so between two writes of that.
+const BETWEEN_REPORTS: SignedDuration = SignedDuration::from_secs(10);
+/// Pause before what a transfer waits for is written again.
+const BETWEEN_NOTES: Duration = Duration::from_secs(10);
+/// Time for which a node may be without a node agent before others end its transfers.
+const ABANDONED: SignedDuration = SignedDuration::from_mins(5);
+/// Time limit for steps under way when the agent stops.
+const STOPPING: Duration = Duration::from_secs(6);
+
+/// A node agent that can run.
+pub struct Agent {
+    /// The cluster.
+    pub cluster: Cluster,
+    /// The settings of the process.
+    pub settings: AgentSettings,
+    /// The configuration.
+    pub config: NodeAgentConfig,
+    /// Transfers at once on this node.
+    pub concurrency: usize,
+    /// The time.
+    pub clock: Clock,
+    /// The health, for whoever asks.
+    pub health: Arc<Health>,
+}
+
+/// The reason for which an agent ended by itself.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AgentError {
+    /// It sees nothing any more.
+    #[error("the mirrors of the cluster have ended")]
+    Blind,
+}
+
+/// Runs until it is stopped. Transfers go on without the agent, and the next one takes them up.
+///
+/// # Errors
+/// [`AgentError`].
+pub async fn run(agent: Agent, stop: CancellationToken) -> Result<(), AgentError> {
+    tracing::info!(node = agent.settings.node, concurrency = agent.concurrency, "the node agent begins");
+    let mut running = Running::new(agent);
+    let ended = tokio::select! {
+        ended = running.run() => ended,
+        () = stop.cancelled() => Ok(()),
+    };
+    running.stop().await;
+    ended
+}
+
+/// A step and its result.
+type Performed = (Discriminant<Step>, Result<Acted, ClusterError>);
+
+struct Running {
+    agent: Agent,
+    world: World,
+    changes: mpsc::Receiver<Change>,
+    mirrors: JoinSet<()>,
+    tasks: Tasks<TransferKey, Performed>,
+    /// The steps under way.
+    steps: HashMap<TransferKey, Discriminant<Step>>,
+    memory: TransferMemory,
+    next: Instant,
+}
+
+impl Running {
+    fn new(agent: Agent) -> Self {
+        let (sender, changes) = mpsc::channel(WAITING);
+        let mut mirrors = JoinSet::new();
+        let (own, node) = (Some(agent.settings.namespace.clone()), &agent.settings.node);
+        let mut mirror = |of: Mirrored, resource: Arc<ApiResource>, namespace: Option<String>, fields: String| {
+            let cluster = agent.cluster.clone();
+            let mirrored = MirroredType { cluster, resource, namespace, fields, metadata_only: false };
+            mirrors.spawn(mirrored.mirror(move |what| Change { of, what }, sender.clone()));
+        };
+        for kind in TransferKind::ALL {
+            mirror(Mirrored::Transfers(kind), kind.resource(), own.clone(), String::new());
+        }
+        mirror(Mirrored::OwnPods, Arc::new(resources::pods()), own, String::new());
+        mirror(Mirrored::PodsOfNode, Arc::new(resources::pods()), None, format!("spec.nodeName={node}"));
+        Self {
+            agent,
+            world: World::default(),
+            changes,
+            mirrors,
+            tasks: Tasks::default(),
+            steps: HashMap::new(),
+            memory: TransferMemory::default(),
+            next: Instant::now(),
+        }
+    }
+
+    async fn run(&mut self) -> Result<(), AgentError> {
+        loop {
+            tokio::select! {
+                change = self.changes.recv() => match change {
+                    Some(change) => self.world.see(change),
+                    None => return Err(AgentError::Blind),
+                },
+                Some((key, ended)) = self.tasks.next() => self.ended(&key, ended),
+                () = sleep_until(self.next) => {}
+            }
+            while let Ok(change) = self.changes.try_recv() {
+                self.world.see(change);
+            }
+            while let Some((key, ended)) = self.tasks.next_now() {
+                self.ended(&key, ended);
+            }
+            if self.world.is_complete() {
+                self.pass();
+                self.agent.health.looked();
+            }
+        }
+    }
+
+    async fn stop(&mut self) {
+        self.mirrors.shutdown().await;
+        // A write in flight is awaited, so that its outcome is known.
+        let _ = tokio::time::timeout(STOPPING, async { while self.tasks.next().await.is_some() {} }).await;
+        self.tasks.shutdown().await;
+    }
+
+    /// Looks at every transfer once, and starts what is to be done.
+    fn pass(&mut self) {
+        let (now, instant) = ((self.agent.clock)(), Instant::now());
+        self.next = instant + LONGEST_PAUSE;
+        let world = &self.world;
+        self.memory.keep(|key| world.transfers.contains_key(key));
+        let mut queued = self.world.prepared_now();
+        let mut running = self.world.running_on(&self.agent.settings.node).count();
+        let begins = discriminant(&Step::Begin);
+        running += self.steps.values().filter(|step| **step == begins).count();
+        let keys: Vec<TransferKey> = self.world.transfers.keys().cloned().collect();
+        for key in keys {
+            if self.steps.contains_key(&key) || self.steps.len() >= MOST_STEPS {
+                continue;
+            }
+            let has_queue_room = self.agent.config.prepare_queue_length.is_none_or(|length| queued < length as usize);
+            let has_slot = running < self.agent.concurrency;
+            let Some(step) = self.decide(&key, (has_queue_room, has_slot), now) else { continue };
+            match &step {
+                Step::Nothing => continue,
+                Step::Wait { until, .. } => {
+                    self.wake_at(instant + Duration::try_from(until.duration_since(now)).unwrap_or_default());
+                    continue;
+                }
+                Step::Accept => queued += 1,
+                Step::Begin => running += 1,
+                _ => {}
+            }
+            if let Some(until) = self.memory.of(&key).paused_until(&step, instant) {
+                self.wake_at(until);
+                continue;
+            }
+            self.start(key, step, now);
+        }
+    }
+
+    fn wake_at(&mut self, at: Instant) {
+        self.next = self.next.min(at);
+    }
+
+    fn start(&mut self, key: TransferKey, step: Step, now: Timestamp) {
+        let Some(transfer) = self.world.transfers.get(&key).cloned() else { return };
+        let actor = Actor {
+            kube: Kube(self.agent.cluster.clone()),
+            settings: self.agent.settings.clone(),
+            config: self.agent.config.clone(),
+            now,
+        };
+        let kind = discriminant(&step);
+        self.steps.insert(key.clone(), kind);
+        tracing::debug!(kind = key.kind.word(), name = key.name, ?step, "step");
+        self.tasks.spawn(key, CancellationToken::new(), async move { (kind, actor.perform(&transfer, step).await) });
+    }
+
+    /// The next step of a transfer.
+    fn decide(&mut self, key: &TransferKey, (has_queue_room, has_slot): (bool, bool), now: Timestamp) -> Option<Step> {
+        let transfer = self.world.transfers.get(key)?;
+        let pod = self.world.pod_of(transfer);
+        let own_node = &self.agent.settings.node;
+        let node = match pod {
+            Some(pod) if pod.is_running() || pod.has_ended() => &pod.node,
+            _ if !transfer.node.is_empty() => &transfer.node,
+            _ => &transfer.accepted_by,
+        };
+        let owner = match node {
+            // Nobody has begun it.
+            node if node.is_empty() || node == own_node => Owner::Us,
+            node => match self.memory.without_agent(node, self.world.has_agent(node), now) {
+                Some(since) if now.duration_since(since) >= ABANDONED => Owner::Nobody(format!(
+                    "the node {node}, on which it was, has no running node agent since {since}; nothing goes on with it there"
+                )),
+                _ => Owner::Other,
+            },
+        };
+        if let Owner::Other = owner {
+            // It is looked at again when its node may be given up.
+            self.next = self.next.min(Instant::now() + LONGEST_PAUSE);
+        }
+        let target_pod = match &transfer.request {
+            TransferRequest::PodVolumeRestore(spec) => Some((spec, self.world.target_pod(&spec.pod.uid))),
+            TransferRequest::DataDownload(_) => None,
+        };
+        let target = match target_pod {
+            Some((_, Some(pod))) => readiness_of_pod(pod),
+            Some((_, None)) => Target::Elsewhere,
+            None => Target::Ready,
+        };
+        let lost_target = match target_pod {
+            Some((spec, None)) if owner == Owner::Us => {
+                Some(format!("the pod {}/{}, whose volume is restored, is gone", spec.pod.namespace, spec.pod.name))
+            }
+            _ => None,
+        };
+        let remembered = self.memory.of(key);
+        if transfer.cancel && !transfer.has_ended() {
+            remembered.cancel_seen.get_or_insert(now);
+        }
+        let runs = transfer.phase == DataPathPhase::InProgress && owner == Owner::Us;
+        if runs {
+            remembered.moved.get_or_insert((now, lifeboat_mover::protocol::Bytes::default()));
+        }
+        let report_at = remembered.reported.map_or(now, |at| at + BETWEEN_REPORTS);
+        let prepare_timeout = SignedDuration::try_from(self.agent.settings.prepare_timeout);
+        let situation = Situation {
+            transfer,
+            pod,
+            owner,
+            target,
+            lost_target,
+            has_queue_room,
+            has_slot,
+            cancel_seen: remembered.cancel_seen,
+            moved_at: remembered.moved.map(|(at, _)| at),
+            is_report_due: now >= report_at,
+            prepare_timeout: prepare_timeout.unwrap_or(SignedDuration::MAX),
+            now,
+        };
+        let step = next_step(&situation);
+        if step == Step::Report {
+            remembered.reported = Some(now);
+        }
+        if runs {
+            let wait = Duration::try_from(report_at.max(now + BETWEEN_REPORTS).duration_since(now));
+            self.next = self.next.min(Instant::now() + wait.unwrap_or_default());
+        }
+        Some(step)
+    }
+
+    fn ended(&mut self, key: &TransferKey, ended: Result<Performed, TaskPanic>) {
+        let kind = self.steps.remove(key);
+        let (now, instant) = ((self.agent.clock)(), Instant::now());
+        let remembered = self.memory.of(key);
+        let (step, acted) = match ended {
+            Ok(performed) => performed,
+            Err(died) => {
+                tracing::error!(kind = key.kind.word(), name = key.name, error = %died, "a step failed");
+                if let Some(step) = kind {
+                    remembered.pause(step, |before| StepBackoff::after(before, instant));
+                }
+                return;
+            }
+        };
+        match acted {
+            Ok(Acted::Stored(stored)) => {
+                remembered.succeeded(step);
+                if step == discriminant(&Step::Note { message: String::new() }) {
+                    remembered.pause(step, |_| StepBackoff::waits(BETWEEN_NOTES, instant));
+                }
+                self.store(*stored);
+            }
+            Ok(Acted::More) => remembered.succeeded(step),
+            Ok(Acted::Waits(reason, pause)) => {
+                tracing::debug!(kind = key.kind.word(), name = key.name, reason, "waits");
+                remembered.pause(step, |_| StepBackoff::waits(pause, instant));
+            }
+            Ok(Acted::Moved(moved, stored)) => {
+                remembered.succeeded(step);
+                remembered.has_moved(moved, now);
+                if let Some(stored) = stored {
+                    self.store(*stored);
+                }
+            }
+            Err(e) => {
+                tracing::warn!(kind = key.kind.word(), name = key.name, error = %e, "a step failed, it is tried again");
+                remembered.pause(step, |before| StepBackoff::after(before, instant));
+            }
+        }
+    }
+
+    /// Takes in a transfer as it was stored by a step of this agent.
+    fn store(&mut self, stored: Transfer) {
+        let before = self.world.transfers.get(&stored.key()).map(|transfer| transfer.phase);
+        if stored.has_ended() && before != Some(stored.phase) {
+            self.agent.health.count(stored.kind, stored.phase);
+        }
+        self.world.put(stored);
+    }
+}
+
+#[cfg(test)]
+mod tests;

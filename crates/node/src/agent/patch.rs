@@ -1,0 +1,80 @@
+//! The patches by which a transfer shows its steps. Pure.
+
+use crate::rules::Ending;
+use crate::transfer::{Transfer, TransferKind};
+use jiff::Timestamp;
+use lifeboat_api::well_known::LABEL_EXPOSE_ON_GOING;
+use lifeboat_api::{DataPathPhase, Time};
+use serde_json::{Value, json};
+
+/// A patch of this very version of a transfer.
+fn of(transfer: &Transfer, metadata: Value, rest: Value) -> Value {
+    let mut patch = rest;
+    patch["metadata"] = metadata;
+    patch["metadata"]["resourceVersion"] = json!(transfer.meta.resource_version);
+    patch
+}
+
+fn with_finalizer(transfer: &Transfer) -> Vec<String> {
+    let mut finalizers = transfer.meta.finalizers.clone();
+    if !transfer.has_finalizer() {
+        finalizers.push(transfer.kind.finalizer().to_owned());
+    }
+    finalizers
+}
+
+pub(super) fn add_finalizer(transfer: &Transfer) -> Value {
+    of(transfer, json!({"finalizers": with_finalizer(transfer)}), json!({}))
+}
+
+pub(super) fn remove_finalizer(transfer: &Transfer) -> Value {
+    let own = transfer.kind.finalizer();
+    let others: Vec<&String> = transfer.meta.finalizers.iter().filter(|finalizer| *finalizer != own).collect();
+    of(transfer, json!({"finalizers": others, "labels": {LABEL_EXPOSE_ON_GOING: null}}), json!({}))
+}
+
+pub(super) fn accept(transfer: &Transfer, node: &str, now: Timestamp) -> Value {
+    let mut status = json!({"phase": DataPathPhase::Accepted, "acceptedTimestamp": Time::new(now)});
+    let field = match transfer.kind {
+        TransferKind::PodVolumeRestore => "node",
+        TransferKind::DataDownload => "acceptedByNode",
+    };
+    status[field] = json!(node);
+    let metadata = json!({"finalizers": with_finalizer(transfer), "labels": {LABEL_EXPOSE_ON_GOING: "true"}});
+    of(transfer, metadata, json!({"status": status}))
+}
+
+pub(super) fn prepare(transfer: &Transfer, node: &str) -> Value {
+    let status = json!({"phase": DataPathPhase::Prepared, "node": node, "message": null});
+    of(transfer, json!({}), json!({"status": status}))
+}
+
+pub(super) fn begin(transfer: &Transfer, now: Timestamp) -> Value {
+    let status = json!({"phase": DataPathPhase::InProgress, "startTimestamp": Time::new(now), "message": null});
+    of(transfer, json!({"labels": {LABEL_EXPOSE_ON_GOING: null}}), json!({"status": status}))
+}
+
+pub(super) fn request_cancel(transfer: &Transfer, message: &str) -> Value {
+    of(transfer, json!({}), json!({"spec": {"cancel": true}, "status": {"message": message}}))
+}
+
+pub(super) fn cancel(transfer: &Transfer) -> Value {
+    of(transfer, json!({}), json!({"status": {"phase": DataPathPhase::Canceling}}))
+}
+
+pub(super) fn note(transfer: &Transfer, message: &str) -> Value {
+    of(transfer, json!({}), json!({"status": {"message": message}}))
+}
+
+pub(super) fn progress(transfer: &Transfer, total: i64, done: i64) -> Value {
+    of(transfer, json!({}), json!({"status": {"progress": {"totalBytes": total, "bytesDone": done}}}))
+}
+
+pub(super) fn end(transfer: &Transfer, ending: &Ending, now: Timestamp) -> Value {
+    let message = (!ending.message.is_empty()).then_some(&ending.message);
+    let mut status = json!({"phase": ending.phase, "message": message, "completionTimestamp": Time::new(now)});
+    if let Some(total) = ending.total_bytes {
+        status["progress"] = json!({"totalBytes": total, "bytesDone": total});
+    }
+    of(transfer, json!({"labels": {LABEL_EXPOSE_ON_GOING: null}}), json!({"status": status}))
+}

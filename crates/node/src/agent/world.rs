@@ -1,0 +1,155 @@
+//! Transfers and pods as they were last seen.
+
+use crate::pod::PodView;
+use crate::transfer::{Transfer, TransferKey, TransferKind};
+use bytes::Bytes;
+use lifeboat_api::DataPathPhase;
+use lifeboat_api::well_known::LABEL_ROLE;
+use lifeboat_object::Head;
+use lifeboat_reconcile::MirrorEvent;
+use std::collections::BTreeMap;
+
+/// The value of the label `role` of the pods of node agents.
+const ROLE_NODE_AGENT: &str = "node-agent";
+
+/// The types that are mirrored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum Mirrored {
+    Transfers(TransferKind),
+    /// The pods of the agent's namespace: those of movers and of node agents.
+    OwnPods,
+    /// The pods of the agent's node: the targets.
+    PodsOfNode,
+}
+
+/// A change that a mirror has seen.
+#[derive(Debug)]
+pub(super) struct Change {
+    pub(super) of: Mirrored,
+    pub(super) what: MirrorEvent,
+}
+
+/// Everything that was seen. Transfers that have ended and own nothing more are not kept.
+#[derive(Debug, Default)]
+pub(super) struct World {
+    pub(super) transfers: BTreeMap<TransferKey, Transfer>,
+    own_pods: BTreeMap<String, PodView>,
+    /// By UID.
+    pods_of_node: BTreeMap<String, PodView>,
+    listed: Vec<Mirrored>,
+}
+
+impl World {
+    pub(super) fn see(&mut self, change: Change) {
+        match change.of {
+            Mirrored::Transfers(kind) => self.see_transfers(kind, &change.what),
+            Mirrored::OwnPods => see_pods(&mut self.own_pods, &change.what, |pod| pod.name.clone()),
+            Mirrored::PodsOfNode => see_pods(&mut self.pods_of_node, &change.what, |pod| pod.uid.clone()),
+        }
+        if matches!(change.what, MirrorEvent::All(_)) && !self.listed.contains(&change.of) {
+            self.listed.push(change.of);
+        }
+    }
+
+    /// Returns true if every type was listed once. Before that a missing object may only be unknown.
+    pub(super) fn is_complete(&self) -> bool {
+        self.listed.len() == TransferKind::ALL.len() + 2
+    }
+
+    /// Takes in a transfer as it was stored.
+    pub(super) fn put(&mut self, transfer: Transfer) {
+        match transfer.has_ended() && !transfer.has_finalizer() {
+            true => drop(self.transfers.remove(&transfer.key())),
+            false => drop(self.transfers.insert(transfer.key(), transfer)),
+        }
+    }
+
+    fn see_transfers(&mut self, kind: TransferKind, what: &MirrorEvent) {
+        let read = |body: &Bytes| match Transfer::parse(kind, body) {
+            Ok(transfer) => Some(transfer),
+            Err(e) => {
+                let name = Head::parse(body).map(|head| head.name).unwrap_or_default();
+                tracing::warn!(kind = kind.word(), name, error = %e, "cannot be read and is left alone");
+                None
+            }
+        };
+        match what {
+            MirrorEvent::All(all) => {
+                self.transfers.retain(|key, _| key.kind != kind);
+                all.iter().filter_map(read).for_each(|transfer| self.put(transfer));
+            }
+            MirrorEvent::Applied(body) => {
+                if let Some(transfer) = read(body) {
+                    self.put(transfer);
+                }
+            }
+            MirrorEvent::Deleted(body) => {
+                // Another one of its name may be there already.
+                if let Some(gone) = read(body)
+                    && self.transfers.get(&gone.key()).is_some_and(|known| known.meta.uid == gone.meta.uid)
+                {
+                    self.transfers.remove(&gone.key());
+                }
+            }
+        }
+    }
+
+    /// The pod of a transfer.
+    pub(super) fn pod_of(&self, transfer: &Transfer) -> Option<&PodView> {
+        let pod = self.own_pods.get(&transfer.meta.name)?;
+        pod.owners.contains(&transfer.meta.uid).then_some(pod)
+    }
+
+    /// A pod of this node.
+    pub(super) fn target_pod(&self, uid: &str) -> Option<&PodView> {
+        self.pods_of_node.get(uid)
+    }
+
+    /// Returns true if a node agent works on a node.
+    pub(super) fn has_agent(&self, node: &str) -> bool {
+        let is_agent = |pod: &PodView| pod.labels.get(LABEL_ROLE).is_some_and(|role| role == ROLE_NODE_AGENT);
+        self.own_pods.values().any(|pod| is_agent(pod) && pod.node == node && pod.is_running() && pod.is_ready)
+    }
+
+    /// The number of transfers of the cluster that are prepared.
+    pub(super) fn prepared_now(&self) -> usize {
+        self.transfers.values().filter(|transfer| transfer.is_prepared_now()).count()
+    }
+
+    /// The transfers that run on a node.
+    pub(super) fn running_on<'a>(&'a self, node: &'a str) -> impl Iterator<Item = &'a TransferKey> {
+        let runs = move |transfer: &Transfer| {
+            matches!(transfer.phase, DataPathPhase::InProgress | DataPathPhase::Canceling) && transfer.node == node
+        };
+        self.transfers.iter().filter(move |(_, transfer)| runs(transfer)).map(|(key, _)| key)
+    }
+}
+
+fn see_pods(pods: &mut BTreeMap<String, PodView>, what: &MirrorEvent, key: impl Fn(&PodView) -> String) {
+    let read = |body: &Bytes| match PodView::parse(body) {
+        Ok(pod) => Some(pod),
+        Err(e) => {
+            tracing::warn!(error = %e, "a pod cannot be read and is left alone");
+            None
+        }
+    };
+    match what {
+        MirrorEvent::All(all) => {
+            *pods = all.iter().filter_map(read).map(|pod| (key(&pod), pod)).collect();
+        }
+        MirrorEvent::Applied(body) => {
+            if let Some(pod) = read(body) {
+                pods.insert(key(&pod), pod);
+            }
+        }
+        MirrorEvent::Deleted(body) => {
+            if let Some(pod) = read(body) {
+                // Another pod of its name may be there already.
+                let of_name = key(&pod);
+                if pods.get(&of_name).is_some_and(|known| known.uid == pod.uid) {
+                    pods.remove(&of_name);
+                }
+            }
+        }
+    }
+}

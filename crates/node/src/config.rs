@@ -1,0 +1,313 @@
+//! The ConfigMap of the node agent: JSON under one key (cli-and-install.md 4.2). Pure.
+
+mod raw;
+
+use lifeboat_api::LabelSelector;
+use lifeboat_object::Quantity;
+use lifeboat_select::Selector;
+use raw::{RawConfig, RawResources};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+/// Settings of a node agent. The default is that of an agent without ConfigMap.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NodeAgentConfig {
+    /// Transfers at once on a node that no rule matches; at least 1.
+    pub(crate) concurrency: Option<u32>,
+    /// Rules for nodes with certain labels; the smallest number counts.
+    pub(crate) concurrency_per_node: Vec<NodeConcurrency>,
+    /// The most transfers of the cluster that are prepared at once; `None` for any number.
+    pub(crate) prepare_queue_length: Option<u32>,
+    /// Nodes for pods, by storage class.
+    pub(crate) affinity: Vec<LoadAffinity>,
+    /// Settings of the claims from which snapshots are read, by the storage class of the source.
+    pub(crate) backup_claims: BTreeMap<String, BackupClaim>,
+    /// Settings of the claims into which volumes are restored.
+    pub(crate) restore_claim: RestoreClaim,
+    /// The `resources` of the containers; `None` for none.
+    pub(crate) resources: Option<Value>,
+    /// The priority class of the pods; empty for none.
+    pub(crate) priority_class: String,
+    /// Pods of file system backups and their restores are privileged.
+    pub(crate) is_privileged: bool,
+    /// A volume for the cache of restores.
+    pub(crate) cache: Option<CacheClaim>,
+    /// Labels of the pods, instead of those that they inherit.
+    pub(crate) pod_labels: Option<BTreeMap<String, String>>,
+    /// Annotations of the pods, instead of those that they inherit.
+    pub(crate) pod_annotations: Option<BTreeMap<String, String>>,
+    /// The service account with which changed blocks are asked for.
+    pub(crate) snapshot_metadata_account: String,
+}
+
+/// The number of transfers at once on nodes with these labels.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct NodeConcurrency {
+    pub(crate) selector: Selector,
+    pub(crate) number: u32,
+}
+
+/// Nodes for the pods of volumes of a storage class.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LoadAffinity {
+    pub(crate) selector: LabelSelector,
+    /// Empty for every class that no other entry names.
+    pub(crate) storage_class: String,
+}
+
+/// Settings of a claim from which a snapshot is read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct BackupClaim {
+    pub(crate) storage_class: String,
+    pub(crate) is_read_only: bool,
+    pub(crate) without_relabeling: bool,
+    pub(crate) annotations: BTreeMap<String, String>,
+    pub(crate) secrets: Vec<String>,
+    pub(crate) config_maps: Vec<String>,
+}
+
+/// Settings of a claim into which a volume is restored.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RestoreClaim {
+    /// A claim whose class binds late is not waited for.
+    pub(crate) ignores_delayed_binding: bool,
+    pub(crate) secrets: Vec<String>,
+    pub(crate) config_maps: Vec<String>,
+}
+
+/// A volume for the cache of restores.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CacheClaim {
+    pub(crate) storage_class: String,
+    /// Restores that are known to be smaller than so many megabytes have none.
+    pub(crate) threshold_mb: i64,
+}
+
+/// A configuration, and the warnings about what is in it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ParsedConfig {
+    /// The configuration.
+    pub config: NodeAgentConfig,
+    /// Warnings for the log.
+    pub warnings: Vec<String>,
+}
+
+/// The reason why a ConfigMap cannot be used: the node agent does not start with it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// It has no data.
+    #[error("data is not available in config map {0}: give it one key whose value is JSON")]
+    NoData(String),
+    /// It has more than one key.
+    #[error("more than one keys are found in config map {name}: {keys}; leave one whose value is JSON")]
+    ManyKeys {
+        /// The ConfigMap.
+        name: String,
+        /// Its keys.
+        keys: String,
+    },
+    /// The JSON is not what is expected.
+    #[error("error to unmarshall configs from {name}: {why}")]
+    Json {
+        /// The ConfigMap.
+        name: String,
+        /// The reason.
+        why: String,
+    },
+}
+
+impl NodeAgentConfig {
+    /// Parses the data of the ConfigMap of this name.
+    ///
+    /// # Errors
+    /// [`ConfigError`].
+    pub fn parse(name: &str, data: &BTreeMap<String, String>) -> Result<ParsedConfig, ConfigError> {
+        let text = match data.len() {
+            0 => return Err(ConfigError::NoData(name.to_owned())),
+            1 => data.values().next().map_or("", String::as_str),
+            _ => {
+                let keys = data.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+                return Err(ConfigError::ManyKeys { name: name.to_owned(), keys });
+            }
+        };
+        let json_error = |e: serde_json::Error| ConfigError::Json { name: name.to_owned(), why: e.to_string() };
+        let value: Value = serde_json::from_str(text).map_err(json_error)?;
+        let mut warnings = unknown_keys(&value);
+        let raw: RawConfig = serde_json::from_value(value).map_err(json_error)?;
+        let config = from_raw(raw, &mut warnings);
+        Ok(ParsedConfig { config, warnings })
+    }
+
+    /// The number of transfers at once on a node with these labels; `None` when its labels are not known.
+    pub(crate) fn concurrency_of(&self, labels: Option<&BTreeMap<String, String>>) -> usize {
+        let of_rules = labels.and_then(|labels| {
+            self.concurrency_per_node.iter().filter(|rule| rule.selector.matches(labels)).map(|rule| rule.number).min()
+        });
+        of_rules.or(self.concurrency).unwrap_or(1).max(1) as usize
+    }
+
+    /// The nodes for the pods of a volume of this storage class: the first entry of the class, else the first without class.
+    pub(crate) fn affinity_of(&self, storage_class: &str) -> Option<&LabelSelector> {
+        let of = |class: &str| self.affinity.iter().find(|entry| entry.storage_class == class);
+        of(storage_class).or_else(|| of("")).map(|entry| &entry.selector)
+    }
+}
+
+/// The keys that are read.
+const KEYS: [&str; 12] = [
+    "loadConcurrency",
+    "prepareQueueLength",
+    "loadAffinity",
+    "backupPVC",
+    "restorePVC",
+    "podResources",
+    "priorityClassName",
+    "privilegedFsBackup",
+    "cachePVC",
+    "podLabels",
+    "podAnnotations",
+    "csiSnapshotMetadataServiceConfigs",
+];
+
+fn unknown_keys(value: &Value) -> Vec<String> {
+    let keys = value.as_object().into_iter().flat_map(Map::keys).filter(|key| !KEYS.contains(&key.as_str()));
+    keys.map(|key| format!("the key {key} is not known and has no effect")).collect()
+}
+
+fn from_raw(raw: RawConfig, warnings: &mut Vec<String>) -> NodeAgentConfig {
+    let load = raw.load_concurrency.unwrap_or_default();
+    let concurrency = match load.global_config {
+        None => None,
+        Some(number) => match u32::try_from(number) {
+            Ok(number) if number > 0 => Some(number),
+            _ => {
+                warnings.push(format!("loadConcurrency.globalConfig {number} is not positive: 1 is used"));
+                Some(1)
+            }
+        },
+    };
+    let mut concurrency_per_node = Vec::new();
+    for rule in load.per_node_config.unwrap_or_default() {
+        match (u32::try_from(rule.number).ok().filter(|number| *number > 0), Selector::compile(&rule.node_selector)) {
+            (Some(number), Ok(selector)) => concurrency_per_node.push(NodeConcurrency { selector, number }),
+            (None, _) => warnings
+                .push(format!("a rule of loadConcurrency.perNodeConfig has the number {}: it is skipped", rule.number)),
+            (_, Err(e)) => {
+                warnings
+                    .push(format!("a rule of loadConcurrency.perNodeConfig has a bad selector: {e}; it is skipped"));
+            }
+        }
+    }
+    // compat: documents name a key at the top that Velero's code does not read.
+    let queue = load.prepare_queue_length.or(raw.prepare_queue_length);
+    let cache = raw.cache_pvc.map(|cache| CacheClaim {
+        storage_class: cache.storage_class,
+        // compat: documents name the key `thresholdInGB`, which Velero's code does not read.
+        threshold_mb: cache
+            .resident_threshold_in_mb
+            .or_else(|| cache.threshold_in_gb.map(|gigabytes| gigabytes.saturating_mul(1024)))
+            .unwrap_or_default(),
+    });
+    let cache = cache.filter(|cache| {
+        if cache.storage_class.is_empty() {
+            warnings.push("cachePVC has no storageClass: it is ignored".to_owned());
+        }
+        !cache.storage_class.is_empty()
+    });
+    let restore = raw.restore_pvc.unwrap_or_default();
+    let resources = raw.pod_resources.and_then(|resources| match container_resources(&resources) {
+        Ok(resources) => resources,
+        Err(why) => {
+            warnings.push(format!("podResources is ignored as a whole: {why}"));
+            None
+        }
+    });
+    NodeAgentConfig {
+        concurrency,
+        concurrency_per_node,
+        prepare_queue_length: queue.and_then(|length| u32::try_from(length).ok()).filter(|length| *length > 0),
+        affinity: raw.load_affinity.unwrap_or_default().into_iter().map(affinity).collect(),
+        backup_claims: backup_claims(raw.backup_pvc.unwrap_or_default(), warnings),
+        restore_claim: RestoreClaim {
+            ignores_delayed_binding: restore.ignore_delay_binding,
+            secrets: restore.secret_names.unwrap_or_default(),
+            config_maps: restore.config_map_names.unwrap_or_default(),
+        },
+        resources,
+        priority_class: raw.priority_class_name,
+        is_privileged: raw.privileged_fs_backup,
+        cache,
+        pod_labels: raw.pod_labels.filter(|labels| !labels.is_empty()),
+        pod_annotations: raw.pod_annotations.filter(|annotations| !annotations.is_empty()),
+        snapshot_metadata_account: raw.csi_snapshot_metadata_service_configs.unwrap_or_default().sa_name,
+    }
+}
+
+fn affinity(raw: raw::RawAffinity) -> LoadAffinity {
+    LoadAffinity { selector: raw.node_selector, storage_class: raw.storage_class }
+}
+
+fn backup_claims(
+    raw: BTreeMap<String, raw::RawBackupClaim>,
+    warnings: &mut Vec<String>,
+) -> BTreeMap<String, BackupClaim> {
+    let claim = |(class, raw): (String, raw::RawBackupClaim)| {
+        if raw.spc_no_relabeling && !raw.read_only {
+            warnings.push(format!("backupPVC of {class}: spcNoRelabeling is ignored without readOnly"));
+        }
+        let claim = BackupClaim {
+            storage_class: raw.storage_class,
+            is_read_only: raw.read_only,
+            without_relabeling: raw.spc_no_relabeling && raw.read_only,
+            annotations: raw.annotations.unwrap_or_default(),
+            secrets: raw.secret_names.unwrap_or_default(),
+            config_maps: raw.config_map_names.unwrap_or_default(),
+        };
+        (class, claim)
+    };
+    raw.into_iter().map(claim).collect()
+}
+
+/// The `resources` of a container; `None` where every value is zero. compat: one wrong value is an error of all, and an empty value
+/// for processors or memory is a wrong one.
+fn container_resources(raw: &RawResources) -> Result<Option<Value>, String> {
+    let (mut requests, mut limits) = (Map::new(), Map::new());
+    for (name, [request, limit]) in [
+        ("cpu", [&raw.cpu_request, &raw.cpu_limit]),
+        ("memory", [&raw.memory_request, &raw.memory_limit]),
+        ("ephemeral-storage", [&raw.ephemeral_storage_request, &raw.ephemeral_storage_limit]),
+    ] {
+        let zero = "0".to_owned();
+        let texts = [request, limit].map(|text| match text.is_empty() && name == "ephemeral-storage" {
+            true => &zero,
+            false => text,
+        });
+        let mut parsed = [Quantity::ZERO; 2];
+        for (quantity, text) in parsed.iter_mut().zip(texts) {
+            *quantity = Quantity::parse(text).ok_or_else(|| format!("{name} {text:?} is no quantity"))?;
+        }
+        let [least, most] = parsed;
+        if !most.is_zero() && least.exceeds(most) {
+            return Err(format!(
+                "the {name} request {} must be less than or equal to the limit {}",
+                texts[0], texts[1]
+            ));
+        }
+        for (into, quantity, text) in [(&mut requests, least, texts[0]), (&mut limits, most, texts[1])] {
+            if !quantity.is_zero() {
+                into.insert(name.to_owned(), json!(text));
+            }
+        }
+    }
+    let mut resources = Map::new();
+    for (key, of) in [("requests", requests), ("limits", limits)] {
+        if !of.is_empty() {
+            resources.insert(key.to_owned(), Value::Object(of));
+        }
+    }
+    Ok((!resources.is_empty()).then_some(Value::Object(resources)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,185 @@
+//! Makes what a transfer needs: the claims, then the pod.
+
+use crate::config::NodeAgentConfig;
+use crate::exposer::claim::{SELECTED_NODE, cache_claim, cache_name, restore_claim};
+use crate::exposer::error::ExposeError;
+use crate::exposer::make::{copy, ensure};
+use crate::exposer::pod::{MoverVolume, Placement, PodParts, mover_pod};
+use crate::host_path::{HostPathError, directory_of, find, on_the_node};
+use crate::kube::{Kube, ObjectName, text, uid};
+use crate::resources;
+use crate::settings::AgentSettings;
+use crate::template::Template;
+use crate::transfer::{Transfer, TransferRequest};
+use lifeboat_api::{Duration, NodeOs, PodVolumeRestoreSpec, TargetVolumeSpec};
+use lifeboat_cluster::ClusterError;
+use serde_json::Value;
+
+/// Everything with which transfers are prepared.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Exposer<'a> {
+    pub(crate) kube: &'a Kube,
+    pub(crate) settings: &'a AgentSettings,
+    pub(crate) config: &'a NodeAgentConfig,
+}
+
+impl Exposer<'_> {
+    /// Makes the claims and the pod of a transfer; what is there already is taken.
+    pub(crate) async fn expose(&self, transfer: &Transfer) -> Result<(), ExposeError> {
+        let template = self.template(transfer.node_os()).await?;
+        match &transfer.request {
+            TransferRequest::PodVolumeRestore(spec) => self.pod_volume_restore(transfer, spec, &template).await,
+            TransferRequest::DataDownload(spec) => self.download(transfer, &spec.target_volume, &template).await,
+        }
+    }
+
+    async fn pod_volume_restore(
+        &self,
+        transfer: &Transfer,
+        spec: &PodVolumeRestoreSpec,
+        template: &Template,
+    ) -> Result<(), ExposeError> {
+        let host_root = template.host_pods().ok_or(HostPathError::NoHostPath)?;
+        let (namespace, name) = (&spec.pod.namespace, &spec.pod.name);
+        let pod = self.get(&resources::pods(), Some(namespace), name).await?;
+        let pod = pod.filter(|pod| uid(pod) == spec.pod.uid);
+        let pod = pod.ok_or_else(|| ExposeError::Refused(format!("the pod {namespace}/{name} is gone")))?;
+        let persistent = self.volume_of(&pod, &spec.volume).await?;
+        let volumes = pod["spec"]["volumes"].as_array().into_iter().flatten();
+        let volume = volumes.into_iter().find(|volume| volume["name"] == spec.volume);
+        let volume = volume.ok_or_else(|| HostPathError::NoVolume(spec.volume.clone()))?;
+        let directory = directory_of(volume, persistent.as_ref());
+        let path = find(&self.settings.host_root, &spec.pod.uid, &directory)?;
+        let path = on_the_node(&path, &self.settings.host_root, host_root);
+        let volume = MoverVolume::HostPath(path.to_string_lossy().into_owned());
+        let node = text(&pod, &["spec", "nodeName"]);
+        let cache = self.cache(transfer, Some(node)).await?;
+        self.start(transfer, template, volume, (Placement::Pinned(node.to_owned()), cache)).await
+    }
+
+    /// The PersistentVolume of a volume of a pod; `None` for one that has no claim.
+    async fn volume_of(&self, pod: &Value, name: &str) -> Result<Option<Value>, ExposeError> {
+        let volumes = pod["spec"]["volumes"].as_array().into_iter().flatten();
+        let Some(volume) = volumes.into_iter().find(|volume| volume["name"] == name) else { return Ok(None) };
+        let claim = match volume["persistentVolumeClaim"]["claimName"].as_str() {
+            Some(claim) => claim.to_owned(),
+            None if !volume["ephemeral"].is_null() => format!("{}-{name}", text(pod, &["metadata", "name"])),
+            None => return Ok(None),
+        };
+        let namespace = text(pod, &["metadata", "namespace"]);
+        let found = self.get(&resources::claims(), Some(namespace), &claim).await?;
+        let found = found.ok_or_else(|| ExposeError::Refused(format!("the claim {namespace}/{claim} is gone")))?;
+        let bound = text(&found, &["spec", "volumeName"]);
+        if bound.is_empty() {
+            return Err(ExposeError::Waits(format!("the claim {namespace}/{claim} is not bound to a volume")));
+        }
+        let persistent = self.get(&resources::volumes(), None, bound).await?;
+        let persistent = persistent.ok_or_else(|| ExposeError::Refused(format!("the volume {bound} is gone")))?;
+        Ok(Some(persistent))
+    }
+
+    async fn download(
+        &self,
+        transfer: &Transfer,
+        target: &TargetVolumeSpec,
+        template: &Template,
+    ) -> Result<(), ExposeError> {
+        let (namespace, name) = (&target.namespace, &target.pvc);
+        let claim = self.get(&resources::claims(), Some(namespace), name).await?;
+        let claim = claim.filter(|claim| claim["metadata"]["deletionTimestamp"].is_null());
+        let claim =
+            claim.ok_or_else(|| ExposeError::Refused(format!("the target claim {namespace}/{name} is gone")))?;
+        if !text(&claim, &["spec", "volumeName"]).is_empty() {
+            return Err(ExposeError::Refused(format!("Target PVC {namespace}/{name} has already been bound, abort")));
+        }
+        let class = text(&claim, &["spec", "storageClassName"]);
+        let node = self.selected_node(&claim, class).await?;
+        let own = &transfer.meta.namespace;
+        let settings = &self.config.restore_claim;
+        for (resource, names) in
+            [(resources::secrets(), &settings.secrets), (resources::config_maps(), &settings.config_maps)]
+        {
+            for name in names {
+                copy(self.kube, &resource, (namespace, name), own, &transfer.meta.uid).await?;
+            }
+        }
+        let cache = self.cache(transfer, node.as_deref()).await?;
+        ensure(self.kube, &resources::claims(), &restore_claim(transfer, &claim, node.as_deref())).await?;
+        let is_block = claim["spec"]["volumeMode"] == "Block";
+        let volume = MoverVolume::Claim { name: transfer.meta.name.clone(), is_block };
+        let placement = match node {
+            Some(node) => Placement::Selected(node),
+            None => Placement::Any(self.config.affinity_of(class).cloned()),
+        };
+        self.start(transfer, template, volume, (placement, cache)).await
+    }
+
+    /// The node that the scheduler has chosen for the target's pod; `None` where the volume may be made on any node.
+    async fn selected_node(&self, claim: &Value, class: &str) -> Result<Option<String>, ExposeError> {
+        if self.config.restore_claim.ignores_delayed_binding || class.is_empty() {
+            return Ok(None);
+        }
+        let found = self.get(&resources::storage_classes(), None, class).await?;
+        let found = found.ok_or_else(|| ExposeError::Refused(format!("the storage class {class} does not exist")))?;
+        if found["volumeBindingMode"] != "WaitForFirstConsumer" {
+            return Ok(None);
+        }
+        match claim["metadata"]["annotations"][SELECTED_NODE].as_str().filter(|node| !node.is_empty()) {
+            Some(node) => Ok(Some(node.to_owned())),
+            None => Err(ExposeError::Waits(format!(
+                "the target claim waits for a pod that uses it, because its storage class {class} binds late; start one, or set restorePVC.ignoreDelayBinding"
+            ))),
+        }
+    }
+
+    /// Makes the claim of the cache, where there is to be one, and gives its name.
+    async fn cache(&self, transfer: &Transfer, node: Option<&str>) -> Result<Option<String>, ExposeError> {
+        let Some(cache) = &self.config.cache else { return Ok(None) };
+        let Some(claim) = cache_claim(transfer, cache, self.settings.cache_limit_mb, node) else { return Ok(None) };
+        ensure(self.kube, &resources::claims(), &claim).await?;
+        Ok(Some(cache_name(transfer)))
+    }
+
+    async fn start(
+        &self,
+        transfer: &Transfer,
+        template: &Template,
+        volume: MoverVolume,
+        (placement, cache): (Placement, Option<String>),
+    ) -> Result<(), ExposeError> {
+        let resource_timeout =
+            Duration::from_secs(self.settings.resource_timeout.as_secs().try_into().unwrap_or(i64::MAX));
+        let pod = mover_pod(&PodParts {
+            transfer,
+            template,
+            config: self.config,
+            volume,
+            placement,
+            cache,
+            resource_timeout,
+        });
+        ensure(self.kube, &resources::pods(), &pod).await.map(drop)
+    }
+
+    /// The template of the DaemonSet for nodes of this operating system.
+    async fn template(&self, os: NodeOs) -> Result<Template, ExposeError> {
+        let name = if os == NodeOs::Windows { "node-agent-windows" } else { "node-agent" };
+        let found = self.get(&resources::daemon_sets(), Some(&self.settings.namespace), name).await?;
+        let found = found.ok_or_else(|| {
+            ExposeError::Refused(format!(
+                "the DaemonSet {}/{name}, from which the pods of movers inherit, does not exist",
+                self.settings.namespace
+            ))
+        })?;
+        Ok(Template::of(&found)?)
+    }
+
+    async fn get(
+        &self,
+        resource: &lifeboat_object::ApiResource,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<Option<Value>, ClusterError> {
+        self.kube.get(ObjectName { resource, namespace, name }).await
+    }
+}

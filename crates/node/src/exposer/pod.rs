@@ -1,0 +1,281 @@
+//! The pod in which a mover runs (cli-and-install.md 4.3 to 4.6). Pure.
+
+use crate::config::NodeAgentConfig;
+use crate::template::Template;
+use crate::transfer::{Transfer, TransferKind};
+use lifeboat_api::well_known::{ANNOTATION_IAM_ROLE, LABEL_AZURE_WORKLOAD_IDENTITY, LABEL_EXPOSER_POD_GROUP};
+use lifeboat_api::{Duration, LabelSelector, NodeOs};
+use serde_json::{Map, Value, json};
+
+/// The mount of the cache volume, and its name.
+const CACHE_AT: &str = "/cachedir";
+const CACHE: &str = "cachedir";
+/// The folder for what memory cannot hold, which the image of the movers writes into.
+const SCRATCH_AT: &str = "/scratch";
+const SCRATCH: &str = "scratch";
+const SCRATCH_VARIABLE: &str = "VELERO_SCRATCH_DIR";
+/// The program in the image.
+const PROGRAM: &str = "/velero";
+/// Tolerations of the template that movers inherit.
+const TOLERATED: [&str; 2] = ["kubernetes.azure.com/scalesetpriority", "CriticalAddonsOnly"];
+/// The most that a mover may do with the files of a volume into which it writes.
+const WRITER_CAPABILITIES: [&str; 5] = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "MKNOD"];
+
+/// The volume that a mover works on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum MoverVolume {
+    /// A directory of the node.
+    HostPath(String),
+    /// A claim in the namespace of the pod.
+    Claim { name: String, is_block: bool },
+}
+
+/// The node on which a mover runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Placement {
+    /// This one, without asking the scheduler.
+    Pinned(String),
+    /// This one, which the scheduler has chosen for the target.
+    Selected(String),
+    /// Any, of those that a selector of the configuration allows.
+    Any(Option<LabelSelector>),
+}
+
+/// Everything that a pod is made of.
+#[derive(Clone, Debug)]
+pub(crate) struct PodParts<'a> {
+    pub(crate) transfer: &'a Transfer,
+    pub(crate) template: &'a Template,
+    pub(crate) config: &'a NodeAgentConfig,
+    pub(crate) volume: MoverVolume,
+    pub(crate) placement: Placement,
+    /// The claim of the cache.
+    pub(crate) cache: Option<String>,
+    pub(crate) resource_timeout: Duration,
+}
+
+/// The pod of a transfer.
+pub(crate) fn mover_pod(parts: &PodParts<'_>) -> Value {
+    let PodParts { transfer, template, config, .. } = parts;
+    let is_host_path = matches!(parts.volume, MoverVolume::HostPath(_));
+    let is_windows = transfer.node_os() == NodeOs::Windows;
+    let (mut volumes, mut mounts) = template.volumes(is_host_path);
+    let mut env = template.container("env").as_array().cloned().unwrap_or_default();
+    add_folders(&mut volumes, &mut mounts, &mut env);
+    let mut container = json!({
+        "name": transfer.meta.uid, "image": template.container("image"), "imagePullPolicy": "Never",
+        "command": [PROGRAM], "args": arguments(parts), "terminationMessagePolicy": "FallbackToLogsOnError",
+        "securityContext": container_security(parts, is_windows),
+    });
+    add_volume(parts, &mut volumes, &mut mounts, &mut container);
+    if let Some(cache) = &parts.cache {
+        volumes.push(json!({"name": CACHE, "persistentVolumeClaim": {"claimName": cache}}));
+        mounts.push(json!({"name": CACHE, "mountPath": CACHE_AT}));
+    }
+    container["env"] = Value::Array(env);
+    container["volumeMounts"] = Value::Array(mounts);
+    copy(&mut container, "envFrom", template.container("envFrom"));
+    if let Some(resources) = &config.resources {
+        container["resources"] = resources.clone();
+    }
+    let mut spec = json!({
+        "containers": [container], "volumes": volumes, "restartPolicy": "Never", "terminationGracePeriodSeconds": 0,
+        "securityContext": pod_security(is_windows), "os": {"name": if is_windows { "windows" } else { "linux" }},
+    });
+    for field in ["serviceAccountName", "dnsPolicy", "dnsConfig", "imagePullSecrets"] {
+        copy(&mut spec, field, template.spec(field));
+    }
+    if !config.priority_class.is_empty() {
+        spec["priorityClassName"] = json!(config.priority_class);
+    }
+    let tolerations = tolerations(template, is_windows);
+    if !tolerations.is_empty() {
+        spec["tolerations"] = Value::Array(tolerations);
+    }
+    place(parts, is_windows, &mut spec);
+    let mut metadata = json!({
+        "name": transfer.meta.name, "namespace": transfer.meta.namespace, "labels": labels(parts),
+        "ownerReferences": [transfer.owner_reference()],
+    });
+    let annotations = match &config.pod_annotations {
+        Some(annotations) => json!(annotations),
+        None => inherited(ANNOTATION_IAM_ROLE, template.annotation(ANNOTATION_IAM_ROLE)),
+    };
+    if annotations.as_object().is_some_and(|annotations| !annotations.is_empty()) {
+        metadata["annotations"] = annotations;
+    }
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+}
+
+fn inherited(key: &str, value: Option<&str>) -> Value {
+    value.map_or_else(|| json!({}), |value| json!({key: value}))
+}
+
+fn labels(parts: &PodParts<'_>) -> Value {
+    let transfer = parts.transfer;
+    let mut labels = match &parts.config.pod_labels {
+        Some(labels) => json!(labels),
+        None => inherited(LABEL_AZURE_WORKLOAD_IDENTITY, parts.template.label(LABEL_AZURE_WORKLOAD_IDENTITY)),
+    };
+    labels[transfer.kind.pod_label()] = json!(transfer.meta.name);
+    if let Some(group) = pod_group(transfer.kind) {
+        labels[LABEL_EXPOSER_POD_GROUP] = json!(group);
+    }
+    labels
+}
+
+/// The group of pods that are spread over the nodes.
+fn pod_group(kind: TransferKind) -> Option<&'static str> {
+    match kind {
+        TransferKind::DataDownload => Some("generic-restore-exposer"),
+        TransferKind::PodVolumeRestore => None,
+    }
+}
+
+fn arguments(parts: &PodParts<'_>) -> Vec<String> {
+    let transfer = parts.transfer;
+    let path = volume_path(transfer);
+    let name = &transfer.meta.name;
+    let timeout = parts.resource_timeout;
+    let cache = parts.cache.as_ref().map_or("", |_| CACHE_AT);
+    let mode = match parts.volume {
+        MoverVolume::Claim { is_block: true, .. } => "Block",
+        _ => "Filesystem",
+    };
+    let mut arguments = match transfer.kind {
+        TransferKind::PodVolumeRestore => vec![
+            "pod-volume".to_owned(),
+            "restore".to_owned(),
+            format!("--volume-path={path}"),
+            format!("--pod-volume-restore={name}"),
+            format!("--resource-timeout={timeout}"),
+            format!("--cache-volume-path={cache}"),
+        ],
+        TransferKind::DataDownload => vec![
+            "data-mover".to_owned(),
+            "restore".to_owned(),
+            format!("--volume-path={path}"),
+            format!("--volume-mode={mode}"),
+            format!("--data-download={name}"),
+            format!("--resource-timeout={timeout}"),
+            format!("--cache-volume-path={cache}"),
+        ],
+    };
+    arguments.extend(parts.template.log_arguments());
+    arguments
+}
+
+/// The volume's path in the pod.
+fn volume_path(transfer: &Transfer) -> String {
+    format!("/{}", transfer.meta.uid)
+}
+
+fn add_volume(parts: &PodParts<'_>, volumes: &mut Vec<Value>, mounts: &mut Vec<Value>, container: &mut Value) {
+    let (name, path) = (&parts.transfer.meta.uid, volume_path(parts.transfer));
+    match &parts.volume {
+        MoverVolume::HostPath(directory) => {
+            volumes.push(json!({"name": name, "hostPath": {"path": directory}}));
+            mounts.push(json!({"name": name, "mountPath": path, "mountPropagation": "HostToContainer"}));
+        }
+        MoverVolume::Claim { name: claim, is_block } => {
+            volumes.push(json!({"name": name, "persistentVolumeClaim": {"claimName": claim}}));
+            match is_block {
+                true => container["volumeDevices"] = json!([{"name": name, "devicePath": path}]),
+                false => mounts.push(json!({"name": name, "mountPath": path})),
+            }
+        }
+    }
+}
+
+/// Folders that can be written to, where the root file system cannot. A DaemonSet of Velero may have none.
+fn add_folders(volumes: &mut Vec<Value>, mounts: &mut Vec<Value>, env: &mut Vec<Value>) {
+    for (name, path) in [(SCRATCH, SCRATCH_AT), ("tmp", "/tmp")] {
+        if mounts.iter().any(|mount| mount["mountPath"] == path) {
+            continue;
+        }
+        let taken = |name: &str| volumes.iter().any(|volume| volume["name"] == name);
+        let name = if taken(name) { format!("mover-{name}") } else { name.to_owned() };
+        volumes.push(json!({"name": name, "emptyDir": {}}));
+        mounts.push(json!({"name": name, "mountPath": path}));
+    }
+    if !env.iter().any(|variable| variable["name"] == SCRATCH_VARIABLE) {
+        env.push(json!({"name": SCRATCH_VARIABLE, "value": SCRATCH_AT}));
+    }
+}
+
+fn pod_security(is_windows: bool) -> Value {
+    match is_windows {
+        true => json!({"windowsOptions": {"runAsUserName": "ContainerAdministrator"}}),
+        false => json!({"runAsUser": 0, "seccompProfile": {"type": "RuntimeDefault"}}),
+    }
+}
+
+/// Files of any owner are written by user 0, with no more rights than that takes.
+fn container_security(parts: &PodParts<'_>, is_windows: bool) -> Value {
+    if is_windows {
+        return json!({});
+    }
+    let is_pod_volume = matches!(parts.volume, MoverVolume::HostPath(_));
+    if parts.config.is_privileged && is_pod_volume {
+        return json!({"privileged": true});
+    }
+    json!({
+        "allowPrivilegeEscalation": false, "privileged": false, "readOnlyRootFilesystem": true,
+        "capabilities": {"drop": ["ALL"], "add": WRITER_CAPABILITIES},
+    })
+}
+
+fn tolerations(template: &Template, is_windows: bool) -> Vec<Value> {
+    let all = template.spec("tolerations").as_array().into_iter().flatten();
+    let is_inherited = |toleration: &&Value| TOLERATED.iter().any(|key| toleration["key"] == *key);
+    let mut tolerations: Vec<Value> = all.filter(is_inherited).cloned().collect();
+    if is_windows {
+        for effect in ["NoSchedule", "NoExecute"] {
+            tolerations.push(json!({"key": "os", "operator": "Equal", "value": "windows", "effect": effect}));
+        }
+    }
+    tolerations
+}
+
+fn place(parts: &PodParts<'_>, is_windows: bool, spec: &mut Value) {
+    let operator = if is_windows { "In" } else { "NotIn" };
+    let mut terms = Vec::new();
+    match &parts.placement {
+        Placement::Pinned(node) => spec["nodeName"] = json!(node),
+        Placement::Selected(node) => spec["nodeSelector"] = json!({"kubernetes.io/hostname": node}),
+        Placement::Any(selector) => terms.extend(selector.iter().flat_map(requirements)),
+    }
+    terms.push(json!({"key": "kubernetes.io/os", "operator": operator, "values": ["windows"]}));
+    spec["affinity"] = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
+        "nodeSelectorTerms": [{"matchExpressions": terms}],
+    }}});
+    if let Some(group) = pod_group(parts.transfer.kind) {
+        spec["topologySpreadConstraints"] = json!([{
+            "maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway",
+            "labelSelector": {"matchLabels": {LABEL_EXPOSER_POD_GROUP: group}},
+        }]);
+    }
+}
+
+/// The requirements of a selector of labels, for the labels of nodes.
+fn requirements(selector: &LabelSelector) -> Vec<Value> {
+    let labels = selector.match_labels.iter();
+    let labels = labels.map(|(key, value)| json!({"key": key, "operator": "In", "values": [value]}));
+    let expressions = selector.match_expressions.iter().map(|expression| {
+        let mut requirement = Map::from_iter([
+            ("key".to_owned(), json!(expression.key)),
+            ("operator".to_owned(), json!(expression.operator)),
+        ]);
+        if !expression.values.is_empty() {
+            requirement.insert("values".to_owned(), json!(expression.values));
+        }
+        Value::Object(requirement)
+    });
+    labels.chain(expressions).collect()
+}
+
+fn copy(into: &mut Value, field: &str, value: &Value) {
+    if !value.is_null() {
+        into[field] = value.clone();
+    }
+}

@@ -1,0 +1,245 @@
+//! Brings the volume of a download to its claim, step by step (restore.md 6.8). Each step is decided from the objects alone, so that a
+//! delivery that was broken off goes on. Pure.
+//!
+//! The volume is retained first, so that it outlives the claim in which it was filled; then pod and claim go, the volume is
+//! reserved for the target, and gets its reclaim policy back when the target is bound.
+
+use crate::kube::text;
+use crate::transfer::{Delivery, Transfer};
+use lifeboat_api::TargetVolumeSpec;
+use serde_json::{Value, json};
+
+/// The objects of a delivery.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DeliveryView<'a> {
+    pub(crate) target_spec: &'a TargetVolumeSpec,
+    pub(crate) delivery: &'a Delivery,
+    pub(crate) volume: Option<&'a Value>,
+    /// The claim in which the volume was filled.
+    pub(crate) restore_claim: Option<&'a Value>,
+    pub(crate) target: Option<&'a Value>,
+    pub(crate) has_pod: bool,
+    pub(crate) is_attached: bool,
+}
+
+/// A step of a delivery.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum DeliveryStep {
+    /// Applies this patch to the volume.
+    PatchVolume(Value),
+    /// Applies this patch to the target.
+    PatchTarget(Value),
+    RemovePod,
+    RemoveClaim,
+    /// Waits for others.
+    Wait(String),
+    Done,
+    /// It cannot be done any more.
+    Failed(String),
+}
+
+/// The next step of a delivery.
+pub(crate) fn next_step(view: &DeliveryView<'_>) -> DeliveryStep {
+    let DeliveryView { target_spec, delivery, .. } = view;
+    let target_name = format!("{}/{}", target_spec.namespace, target_spec.pvc);
+    let Some(volume) = view.volume else {
+        return DeliveryStep::Failed(format!("the volume {} with the restored data is gone", delivery.volume));
+    };
+    let Some(target) = view.target.filter(|target| target["metadata"]["deletionTimestamp"].is_null()) else {
+        return DeliveryStep::Failed(format!("the target claim {target_name} is gone"));
+    };
+    let bound_to = text(target, &["spec", "volumeName"]);
+    if !bound_to.is_empty() && bound_to != delivery.volume {
+        return DeliveryStep::Failed(format!(
+            "the target claim {target_name} was bound to the volume {bound_to} meanwhile"
+        ));
+    }
+    let policy = text(volume, &["spec", "persistentVolumeReclaimPolicy"]);
+    let with_policy = |policy: &str| {
+        let resource_version = &volume["metadata"]["resourceVersion"];
+        DeliveryStep::PatchVolume(json!({
+            "metadata": {"resourceVersion": resource_version}, "spec": {"persistentVolumeReclaimPolicy": policy},
+        }))
+    };
+    if is_reserved(volume, target) {
+        return match text(target, &["status", "phase"]) == "Bound" {
+            false if bound_to.is_empty() => bind_target(target, &delivery.volume),
+            false => DeliveryStep::Wait(format!("the target claim {target_name} is being bound")),
+            true if policy != delivery.reclaim_policy => with_policy(&delivery.reclaim_policy),
+            true => DeliveryStep::Done,
+        };
+    }
+    if policy != "Retain" {
+        return with_policy("Retain");
+    }
+    if view.has_pod {
+        return DeliveryStep::RemovePod;
+    }
+    if view.is_attached {
+        return DeliveryStep::Wait(format!("the volume {} is being detached", delivery.volume));
+    }
+    match view.restore_claim {
+        Some(claim) if claim["metadata"]["deletionTimestamp"].is_null() => return DeliveryStep::RemoveClaim,
+        Some(_) => return DeliveryStep::Wait("the claim in which the volume was filled is being deleted".to_owned()),
+        None => {}
+    }
+    match bound_to.is_empty() {
+        true => bind_target(target, &delivery.volume),
+        false => reserve(volume, target),
+    }
+}
+
+/// Returns true if a volume is reserved for this very claim.
+fn is_reserved(volume: &Value, target: &Value) -> bool {
+    let (claim, meta) = (&volume["spec"]["claimRef"], &target["metadata"]);
+    let is_named = claim["namespace"] == meta["namespace"] && claim["name"] == meta["name"];
+    is_named && (claim["uid"].as_str().is_none_or(str::is_empty) || claim["uid"] == meta["uid"])
+}
+
+fn bind_target(target: &Value, volume: &str) -> DeliveryStep {
+    DeliveryStep::PatchTarget(json!({
+        "metadata": {
+            "resourceVersion": target["metadata"]["resourceVersion"],
+            "annotations": {"pv.kubernetes.io/bind-completed": null, "pv.kubernetes.io/bound-by-controller": null},
+        },
+        "spec": {"volumeName": volume},
+    }))
+}
+
+/// Reserves the volume for the target, and gives it the labels that the target selects.
+fn reserve(volume: &Value, target: &Value) -> DeliveryStep {
+    let labels = match &target["spec"]["selector"]["matchLabels"] {
+        Value::Object(labels) => Value::Object(labels.clone()),
+        _ => json!({}),
+    };
+    DeliveryStep::PatchVolume(json!({
+        "metadata": {
+            "resourceVersion": volume["metadata"]["resourceVersion"], "labels": labels,
+            "annotations": {"pv.kubernetes.io/bound-by-controller": null},
+        },
+        "spec": {"claimRef": {
+            "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": target["metadata"]["namespace"],
+            "name": target["metadata"]["name"], "uid": null, "resourceVersion": null,
+        }},
+    }))
+}
+
+/// The patch that writes down a delivery before its first step.
+pub(crate) fn begin(transfer: &Transfer, delivery: &Delivery) -> Value {
+    let text = serde_json::to_string(delivery).unwrap_or_default();
+    json!({"metadata": {
+        "resourceVersion": transfer.meta.resource_version, "annotations": {crate::transfer::ANNOTATION_DELIVERY: text},
+    }})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Objects {
+        volume: Value,
+        claim: Option<Value>,
+        target: Value,
+        has_pod: bool,
+        is_attached: bool,
+    }
+
+    fn objects() -> Objects {
+        Objects {
+            volume: json!({
+                "metadata": {"name": "pv-1", "resourceVersion": "5"},
+                "spec": {
+                    "persistentVolumeReclaimPolicy": "Delete",
+                    "claimRef": {"namespace": "velero", "name": "dd-1", "uid": "claim-uid"},
+                },
+            }),
+            claim: Some(json!({"metadata": {"name": "dd-1"}})),
+            target: json!({
+                "metadata": {"namespace": "shop", "name": "data", "uid": "target-uid", "resourceVersion": "7"},
+                "spec": {"selector": {"matchLabels": {"velero.io/dynamic-pv-restore": "x"}}},
+                "status": {"phase": "Pending"},
+            }),
+            has_pod: true,
+            is_attached: true,
+        }
+    }
+
+    fn next(objects: &Objects) -> DeliveryStep {
+        let spec = TargetVolumeSpec { pvc: "data".into(), namespace: "shop".into(), ..TargetVolumeSpec::default() };
+        let begun = serde_json::from_value(json!("2026-11-28T12:00:00Z")).unwrap();
+        let delivery = Delivery { volume: "pv-1".into(), reclaim_policy: "Delete".into(), total_bytes: 7, begun };
+        next_step(&DeliveryView {
+            target_spec: &spec,
+            delivery: &delivery,
+            volume: Some(&objects.volume),
+            restore_claim: objects.claim.as_ref(),
+            target: Some(&objects.target),
+            has_pod: objects.has_pod,
+            is_attached: objects.is_attached,
+        })
+    }
+
+    #[test]
+    fn a_volume_goes_to_its_claim_step_by_step_and_keeps_its_policy() {
+        let mut of = objects();
+        let policy = |policy: &str| {
+            DeliveryStep::PatchVolume(json!({
+                "metadata": {"resourceVersion": "5"}, "spec": {"persistentVolumeReclaimPolicy": policy},
+            }))
+        };
+        assert_eq!(next(&of), policy("Retain"));
+        of.volume["spec"]["persistentVolumeReclaimPolicy"] = json!("Retain");
+        assert_eq!(next(&of), DeliveryStep::RemovePod);
+        of.has_pod = false;
+        assert_eq!(next(&of), DeliveryStep::Wait("the volume pv-1 is being detached".into()));
+        of.is_attached = false;
+        assert_eq!(next(&of), DeliveryStep::RemoveClaim);
+        of.claim = Some(json!({"metadata": {"deletionTimestamp": "2026-11-28T12:00:00Z"}}));
+        let deleting = "the claim in which the volume was filled is being deleted";
+        assert_eq!(next(&of), DeliveryStep::Wait(deleting.into()));
+        of.claim = None;
+        let annotations =
+            json!({"pv.kubernetes.io/bind-completed": null, "pv.kubernetes.io/bound-by-controller": null});
+        let bind =
+            json!({"metadata": {"resourceVersion": "7", "annotations": annotations}, "spec": {"volumeName": "pv-1"}});
+        assert_eq!(next(&of), DeliveryStep::PatchTarget(bind));
+        of.target["spec"]["volumeName"] = json!("pv-1");
+        let reserve = json!({
+            "metadata": {
+                "resourceVersion": "5", "labels": {"velero.io/dynamic-pv-restore": "x"},
+                "annotations": {"pv.kubernetes.io/bound-by-controller": null},
+            },
+            "spec": {"claimRef": {
+                "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": "shop", "name": "data",
+                "uid": null, "resourceVersion": null,
+            }},
+        });
+        assert_eq!(next(&of), DeliveryStep::PatchVolume(reserve));
+        of.volume["spec"]["claimRef"] = json!({"namespace": "shop", "name": "data"});
+        assert_eq!(next(&of), DeliveryStep::Wait("the target claim shop/data is being bound".into()));
+        of.target["status"]["phase"] = json!("Bound");
+        of.volume["spec"]["claimRef"]["uid"] = json!("target-uid");
+        assert_eq!(next(&of), policy("Delete"));
+        of.volume["spec"]["persistentVolumeReclaimPolicy"] = json!("Delete");
+        assert_eq!(next(&of), DeliveryStep::Done);
+    }
+
+    #[test]
+    fn a_delivery_whose_target_is_lost_fails_with_the_reason() {
+        let mut of = objects();
+        of.target["spec"]["volumeName"] = json!("other");
+        let other = "the target claim shop/data was bound to the volume other meanwhile";
+        assert_eq!(next(&of), DeliveryStep::Failed(other.into()));
+        of.target["metadata"]["deletionTimestamp"] = json!("2026-11-28T12:00:00Z");
+        assert_eq!(next(&of), DeliveryStep::Failed("the target claim shop/data is gone".into()));
+    }
+
+    #[test]
+    fn a_claim_of_the_same_name_made_anew_is_another_one() {
+        let mut of = objects();
+        of.volume["spec"]["claimRef"] = json!({"namespace": "shop", "name": "data", "uid": "old-uid"});
+        of.volume["spec"]["persistentVolumeReclaimPolicy"] = json!("Retain");
+        (of.has_pod, of.is_attached, of.claim) = (false, false, None);
+        assert!(matches!(next(&of), DeliveryStep::PatchTarget(_)));
+    }
+}

@@ -1,0 +1,355 @@
+//! The next step of a transfer: resource, pod, node and time in, step and reason out (kopia-and-data-path.md B.8.1). Pure.
+//!
+//! The state machine is the same for all kinds. A step is taken again until the resource shows it, so each must be repeatable. A phase that ends
+//! a transfer is written first; then what was made for it is removed, and the finalizer, which says that this is still owed, is
+//! the last to go. So nothing is left when an agent dies in between.
+
+use crate::outcome;
+use crate::pod::{PodView, Scheduling};
+use crate::target::Target;
+use crate::transfer::{Support, Transfer};
+use jiff::{SignedDuration, Timestamp};
+use lifeboat_api::DataPathPhase;
+use lifeboat_mover::protocol::PodEnd;
+
+/// Time in which a pod that was told to stop ends by itself; then it is removed.
+pub(crate) const CANCEL_LIMIT: SignedDuration = SignedDuration::from_secs(8);
+/// The longest wait of a pod for a node that has room.
+pub(crate) const PLACE_LIMIT: SignedDuration = SignedDuration::from_hours(4);
+/// The longest time of a transfer in which no byte is moved.
+pub(crate) const STALL_LIMIT: SignedDuration = SignedDuration::from_hours(1);
+/// Interval between two looks at something that tells nothing when it changes.
+pub(crate) const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(5);
+/// The age of a transfer from which on its target is looked for when no node has it.
+pub(crate) const FIND_AFTER: SignedDuration = SignedDuration::from_secs(60);
+
+/// The agent that acts for a transfer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// This one.
+    Us,
+    /// That of another node.
+    Other,
+    /// None: the node's agent is gone, for this reason. Any other may end the transfer.
+    Nobody(String),
+}
+
+/// Everything that the next step depends on.
+#[derive(Clone, Debug)]
+pub(crate) struct Situation<'a> {
+    pub(crate) transfer: &'a Transfer,
+    /// Its pod.
+    pub(crate) pod: Option<&'a PodView>,
+    pub(crate) owner: Owner,
+    /// Its target, while it is new.
+    pub(crate) target: Target,
+    /// The reason for which its target is lost, once it has begun.
+    pub(crate) lost_target: Option<String>,
+    /// The queue of transfers that are prepared has room.
+    pub(crate) has_queue_room: bool,
+    /// This node may do one more.
+    pub(crate) has_slot: bool,
+    /// The time at which this agent first saw that it shall stop.
+    pub(crate) cancel_seen: Option<Timestamp>,
+    /// The time at which this agent last saw that bytes were moved.
+    pub(crate) moved_at: Option<Timestamp>,
+    /// The next look at the progress is due.
+    pub(crate) is_report_due: bool,
+    pub(crate) prepare_timeout: SignedDuration,
+    pub(crate) now: Timestamp,
+}
+
+/// A step of a transfer.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Step {
+    /// There is nothing to do until something changes.
+    Nothing,
+    /// There is nothing to do until something changes, or until then.
+    Wait { reason: String, until: Timestamp },
+    /// Adds the finalizer.
+    AddFinalizer,
+    /// Looks for a target that is on no node.
+    FindTarget,
+    /// Takes it for this node.
+    Accept,
+    /// Makes what its pod needs, and the pod.
+    Expose,
+    /// Its pod runs on this node.
+    Prepare { node: String },
+    /// Lets the pod begin.
+    Begin,
+    /// Tells the pod to stop.
+    RequestCancel { message: String },
+    /// Shows that it is being stopped.
+    Cancel,
+    /// Shows what it waits for.
+    Note { message: String },
+    /// Reads the progress and shows it.
+    Report,
+    /// Brings the volume to its claim. So many bytes are in it.
+    Deliver { total_bytes: i64 },
+    /// Ends it.
+    End(Ending),
+    /// Removes what was made for it, then the finalizer.
+    CleanUp,
+}
+
+/// The end of a transfer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Ending {
+    pub(crate) phase: DataPathPhase,
+    pub(crate) message: String,
+    /// Bytes in all, of one that is completed.
+    pub(crate) total_bytes: Option<i64>,
+    /// The step counts on there being no pod, which is asked for once more.
+    pub(crate) has_no_pod: bool,
+}
+
+impl Ending {
+    fn step(phase: DataPathPhase, message: impl Into<String>) -> Step {
+        Step::End(Self { phase, message: message.into(), total_bytes: None, has_no_pod: false })
+    }
+
+    fn failed(message: impl Into<String>) -> Step {
+        Self::step(DataPathPhase::Failed, message)
+    }
+
+    fn canceled(message: impl Into<String>) -> Step {
+        Self::step(DataPathPhase::Canceled, message)
+    }
+}
+
+/// The next step.
+pub(crate) fn next_step(at: &Situation<'_>) -> Step {
+    let transfer = at.transfer;
+    if transfer.support() == Support::Foreign {
+        return Step::Nothing;
+    }
+    if transfer.has_ended() {
+        return match transfer.has_finalizer() && at.owner != Owner::Other {
+            true => Step::CleanUp,
+            false => Step::Nothing,
+        };
+    }
+    match transfer.phase {
+        DataPathPhase::New => new(at),
+        _ => match &at.owner {
+            Owner::Other => Step::Nothing,
+            Owner::Nobody(why) if is_canceled(transfer) => Ending::canceled(format!("{}; {why}", cancel_message(at))),
+            Owner::Nobody(why) => Ending::failed(why.clone()),
+            Owner::Us if !transfer.has_finalizer() && !transfer.is_being_deleted() => Step::AddFinalizer,
+            Owner::Us => match transfer.phase {
+                DataPathPhase::Accepted => accepted(at),
+                DataPathPhase::Prepared => prepared(at),
+                _ => in_progress(at),
+            },
+        },
+    }
+}
+
+fn is_canceled(transfer: &Transfer) -> bool {
+    transfer.cancel || transfer.is_being_deleted()
+}
+
+/// The message of one that is canceled. A message that says why it was canceled stays.
+fn cancel_message(at: &Situation<'_>) -> String {
+    let transfer = at.transfer;
+    match transfer.is_being_deleted() {
+        true => format!("Cancel {} because it is being deleted", transfer.kind.short_word()),
+        false if transfer.message.starts_with("Cancel") => transfer.message.clone(),
+        false => "Cancel was asked for; nothing was restored".to_owned(),
+    }
+}
+
+fn new(at: &Situation<'_>) -> Step {
+    let transfer = at.transfer;
+    // Any agent may end it: there is nothing to remove.
+    if is_canceled(transfer) {
+        return match transfer.has_finalizer() || !transfer.is_being_deleted() {
+            true => Ending::canceled(cancel_message(at)),
+            false => Step::Nothing,
+        };
+    }
+    match &at.target {
+        Target::Elsewhere => match transfer.meta.creation_timestamp.map(lifeboat_api::Time::timestamp) {
+            Some(made) if at.now.duration_since(made) >= FIND_AFTER => Step::FindTarget,
+            _ => Step::Nothing,
+        },
+        Target::Lost(why) => Ending::failed(why.clone()),
+        Target::Waiting(reason) => Step::Wait { reason: reason.clone(), until: at.now + LOOK_AGAIN },
+        Target::Ready => match transfer.support() {
+            Support::Refused(why) => Ending::failed(why),
+            _ if !at.has_queue_room => Step::Wait {
+                reason: "as many are prepared in the cluster as prepareQueueLength allows".to_owned(),
+                until: at.now + LOOK_AGAIN,
+            },
+            _ => Step::Accept,
+        },
+    }
+}
+
+fn accepted(at: &Situation<'_>) -> Step {
+    let transfer = at.transfer;
+    if is_canceled(transfer) {
+        return Ending::canceled(cancel_message(at));
+    }
+    if let Some(why) = &at.lost_target {
+        return Ending::failed(why.clone());
+    }
+    let accepted = transfer.accepted.map_or(at.now, lifeboat_api::Time::timestamp);
+    let Some(pod) = at.pod else {
+        return match at.now.duration_since(accepted) >= at.prepare_timeout {
+            true if transfer.message.is_empty() => Ending::failed(timeout_message(at, "its pod could not be made")),
+            // It was noted what was waited for.
+            true => Ending::failed(timeout_message(at, &transfer.message)),
+            false => Step::Expose,
+        };
+    };
+    if let Some(why) = pod.unrecoverable() {
+        let word = transfer.kind.short_word();
+        let (namespace, name) = (&transfer.meta.namespace, &transfer.meta.name);
+        return Ending::canceled(format!(
+            "found a {word} {namespace}/{name} with expose error: {why}. mark it as cancel"
+        ));
+    }
+    if pod.is_running() {
+        return Step::Prepare { node: pod.node.clone() };
+    }
+    let (since, limit, reason) = match &pod.scheduling {
+        Scheduling::Unschedulable(why) if !is_about_storage(why) => {
+            (accepted, PLACE_LIMIT.max(at.prepare_timeout), format!("its pod waits for a node: {why}"))
+        }
+        Scheduling::Unschedulable(why) => {
+            (accepted, at.prepare_timeout, format!("its pod waits for its volume: {why}"))
+        }
+        Scheduling::Scheduled(scheduled) => {
+            ((*scheduled).max(accepted), at.prepare_timeout, format!("its pod begins on node {}", pod.node))
+        }
+        Scheduling::Unknown => {
+            (accepted, at.prepare_timeout, "its pod has not been looked at by the scheduler".to_owned())
+        }
+    };
+    if at.now.duration_since(since) >= limit {
+        return Ending::failed(timeout_message(at, &reason));
+    }
+    if matches!(pod.scheduling, Scheduling::Unschedulable(_)) && transfer.message != reason {
+        return Step::Note { message: reason };
+    }
+    Step::Wait { reason, until: since + limit }
+}
+
+/// Returns true if a pod has no node because of its volume: no other node would help.
+fn is_about_storage(scheduler: &str) -> bool {
+    scheduler.contains("unbound immediate PersistentVolumeClaims") || scheduler.contains("persistentvolumeclaim \"")
+}
+
+fn timeout_message(at: &Situation<'_>, why: &str) -> String {
+    format!("{}: {why}", at.transfer.kind.timeout_message())
+}
+
+fn prepared(at: &Situation<'_>) -> Step {
+    let transfer = at.transfer;
+    if is_canceled(transfer) {
+        return Ending::canceled(cancel_message(at));
+    }
+    if let Some(why) = &at.lost_target {
+        return Ending::failed(why.clone());
+    }
+    let Some(pod) = at.pod else { return without_pod(at, "before it began") };
+    let why = pod.unrecoverable().or_else(|| pod.has_ended().then(|| format!("its pod has ended: {}", pod.phase)));
+    if let Some(why) = why {
+        let word = transfer.kind.short_word();
+        return Ending::canceled(format!(
+            "Cancel {word} because the exposing pod {}/{} is in abnormal status for reason {why}",
+            pod.namespace, pod.name
+        ));
+    }
+    match at.has_slot {
+        true => Step::Begin,
+        false => Step::Wait {
+            reason: "as many run on this node as loadConcurrency allows".to_owned(),
+            until: at.now + LOOK_AGAIN,
+        },
+    }
+}
+
+fn in_progress(at: &Situation<'_>) -> Step {
+    let transfer = at.transfer;
+    if let Some(delivery) = transfer.delivery().filter(|_| transfer.kind.is_delivered()) {
+        return Step::Deliver { total_bytes: delivery.total_bytes };
+    }
+    let Some(pod) = at.pod else { return without_pod(at, "while it ran") };
+    match outcome::of_pod(pod) {
+        Some(PodEnd::Completed(result)) if transfer.kind.is_delivered() => {
+            return Step::Deliver { total_bytes: result.total_bytes };
+        }
+        Some(PodEnd::Completed(result)) => {
+            return Step::End(Ending {
+                phase: DataPathPhase::Completed,
+                message: String::new(),
+                total_bytes: Some(result.total_bytes),
+                has_no_pod: false,
+            });
+        }
+        Some(PodEnd::Canceled(message)) => return Ending::canceled(message),
+        Some(PodEnd::Failed(message)) => {
+            return Ending::failed(format!("{}: {message}", transfer.kind.failure_context()));
+        }
+        None => {}
+    }
+    if let Some(why) = &at.lost_target {
+        return Ending::failed(why.clone());
+    }
+    if let Some(why) = pod.unrecoverable() {
+        return Ending::failed(format!("{}: {why}", transfer.kind.failure_context()));
+    }
+    if is_canceled(transfer) {
+        return stopping(at);
+    }
+    let stalled = at.moved_at.filter(|moved| at.now.duration_since(*moved) >= STALL_LIMIT);
+    if stalled.is_some() {
+        let hours = STALL_LIMIT.as_hours();
+        return Ending::failed(format!(
+            "{}: no byte was moved for {hours} h; look into the log of the node agent, and whether the bucket can be reached from this node",
+            transfer.kind.failure_context()
+        ));
+    }
+    match at.is_report_due {
+        true => Step::Report,
+        false => Step::Nothing,
+    }
+}
+
+/// A transfer that runs and shall stop: its pod is told, and waited for, but not for long.
+fn stopping(at: &Situation<'_>) -> Step {
+    let transfer = at.transfer;
+    if !transfer.cancel {
+        return Step::RequestCancel { message: cancel_message(at) };
+    }
+    if transfer.phase == DataPathPhase::InProgress {
+        return Step::Cancel;
+    }
+    let until = at.cancel_seen.unwrap_or(at.now) + CANCEL_LIMIT;
+    match at.now >= until {
+        true => {
+            Ending::canceled("the mover's pod did not stop in time and was removed; the volume is restored in part")
+        }
+        false => Step::Wait { reason: "its pod stops".to_owned(), until },
+    }
+}
+
+fn without_pod(at: &Situation<'_>, when: &str) -> Step {
+    let transfer = at.transfer;
+    let (phase, message) = match is_canceled(transfer) {
+        true => (DataPathPhase::Canceled, cancel_message(at)),
+        false => {
+            let pod = format!("{}/{}", transfer.meta.namespace, transfer.meta.name);
+            let context = transfer.kind.failure_context();
+            (DataPathPhase::Failed, format!("{context}: the mover's pod {pod} was removed {when}"))
+        }
+    };
+    Step::End(Ending { phase, message, total_bytes: None, has_no_pod: true })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,98 @@
+//! Readiness of the pod whose volume is restored (api-and-controllers.md 3.17). Pure.
+
+use crate::pod::{ContainerState, PodView};
+
+/// The init container that waits for the volumes of its pod, and its old name.
+const WAITING: [&str; 2] = ["restore-wait", "restic-wait"];
+/// States of a container that never begins.
+const STUCK: [&str; 6] = [
+    "ImagePullBackOff",
+    "ErrImageNeverPull",
+    "ErrImagePull",
+    "CreateContainerConfigError",
+    "CreateContainerError",
+    "InvalidImageName",
+];
+
+/// The target of a transfer that has not begun, as this agent sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// It can begin.
+    Ready,
+    /// It will be ready, and waits for this.
+    Waiting(String),
+    /// It never will be, for this reason.
+    Lost(String),
+    /// It is none of this agent's.
+    Elsewhere,
+}
+
+/// The readiness of a pod of this node, whose volume is restored.
+pub(crate) fn readiness_of_pod(pod: &PodView) -> Target {
+    let lost = |why: String| Target::Lost(format!("Pod for this PVR is not ready: {why}"));
+    let of = format!("pod {}/{}", pod.namespace, pod.name);
+    if matches!(pod.phase.as_str(), "Failed" | "Unknown") {
+        return lost(format!("{of} is in phase {}: {}", pod.phase, pod.ending_message()));
+    }
+    let Some(name) = pod.init_names.iter().find(|name| WAITING.contains(&name.as_str())) else {
+        return lost(format!("{of} has no init container {}", WAITING[0]));
+    };
+    let state = pod.init_containers.iter().find(|container| &container.name == name).map(|container| &container.state);
+    match state {
+        Some(ContainerState::Running) => Target::Ready,
+        Some(ContainerState::Terminated { exit_code, .. }) => {
+            lost(format!("the init container {name} of {of} has ended with exit code {exit_code}"))
+        }
+        Some(ContainerState::Waiting { reason, message }) if STUCK.contains(&reason.as_str()) => {
+            lost(format!("the init container {name} of {of} cannot begin: {reason}: {message}"))
+        }
+        _ => Target::Waiting(format!("the init container {name} of {of} has not begun")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn readiness(phase: &str, names: &[&str], statuses: Value) -> Target {
+        let names: Vec<Value> = names.iter().map(|name| json!({"name": name})).collect();
+        let pod = json!({
+            "metadata": {"namespace": "shop", "name": "db-0"}, "spec": {"initContainers": names},
+            "status": {"phase": phase, "initContainerStatuses": statuses},
+        });
+        readiness_of_pod(&PodView::parse(pod.to_string().as_bytes()).unwrap())
+    }
+
+    #[test]
+    fn a_restore_begins_when_its_pod_waits_and_fails_when_it_never_will() {
+        let state = |name: &str, state: Value| json!([{"name": name, "state": state}]);
+        let waiting = |reason: &str| state("restore-wait", json!({"waiting": {"reason": reason, "message": "m"}}));
+        let lost = |why: &str| Target::Lost(format!("Pod for this PVR is not ready: {why}"));
+        let own = &["restore-wait", "other"];
+        for (seen, expected) in [
+            (readiness("Pending", own, state("restore-wait", json!({"running": {}}))), Target::Ready),
+            (readiness("Pending", &["restic-wait"], state("restic-wait", json!({"running": {}}))), Target::Ready),
+            (
+                readiness("Pending", own, json!([])),
+                Target::Waiting("the init container restore-wait of pod shop/db-0 has not begun".into()),
+            ),
+            (
+                readiness("Pending", own, waiting("PodInitializing")),
+                Target::Waiting("the init container restore-wait of pod shop/db-0 has not begun".into()),
+            ),
+            (
+                readiness("Pending", own, waiting("ErrImagePull")),
+                lost("the init container restore-wait of pod shop/db-0 cannot begin: ErrImagePull: m"),
+            ),
+            (
+                readiness("Pending", own, state("restore-wait", json!({"terminated": {"exitCode": 1}}))),
+                lost("the init container restore-wait of pod shop/db-0 has ended with exit code 1"),
+            ),
+            (readiness("Running", &["other"], json!([])), lost("pod shop/db-0 has no init container restore-wait")),
+            (readiness("Failed", own, json!([])), lost("pod shop/db-0 is in phase Failed: ")),
+        ] {
+            assert_eq!(seen, expected);
+        }
+    }
+}
