@@ -155,7 +155,9 @@ mod tests {
         let canceled = "error running data path: data path is canceled";
         assert_eq!(pod_end::<RestoreResult>(false, canceled), PodEnd::Canceled(canceled.into()));
         assert_eq!(pod_end::<RestoreResult>(false, "no space"), PodEnd::Failed("no space".into()));
-        let PodEnd::Failed(message) = pod_end::<RestoreResult>(true, "") else { panic!("an empty message is no result") };
+        let PodEnd::Failed(message) = pod_end::<RestoreResult>(true, "") else {
+            panic!("an empty message is no result")
+        };
         assert!(message.starts_with("the mover's pod has ended without a result that can be read"), "{message}");
     }
 }

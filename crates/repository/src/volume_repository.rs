@@ -60,7 +60,11 @@ pub fn blobs_of(location: Arc<dyn BlobStore>, volume_namespace: &str) -> Arc<dyn
 ///
 /// # Errors
 /// [`RepositoryError`]; a wrong password is a [`KopiaError::WrongPassword`].
-pub async fn ensure(blobs: Arc<dyn BlobStore>, password: &Password, options: &EnsureOptions) -> Result<(), RepositoryError> {
+pub async fn ensure(
+    blobs: Arc<dyn BlobStore>,
+    password: &Password,
+    options: &EnsureOptions,
+) -> Result<(), RepositoryError> {
     todo!()
 }
 
@@ -68,6 +72,10 @@ pub async fn ensure(blobs: Arc<dyn BlobStore>, password: &Password, options: &En
 ///
 /// # Errors
 /// [`RepositoryError`]; a wrong password is a [`KopiaError::WrongPassword`].
-pub async fn open(blobs: Arc<dyn BlobStore>, password: Password, options: OpenOptions) -> Result<Repository, RepositoryError> {
+pub async fn open(
+    blobs: Arc<dyn BlobStore>,
+    password: Password,
+    options: OpenOptions,
+) -> Result<Repository, RepositoryError> {
     todo!()
 }

@@ -13,6 +13,7 @@ use crate::state::terminating::TerminationWaits;
 use crate::state::wait_slots::WaitSlots;
 use crate::volumes::hold_back::LostClaims;
 use crate::volumes::snapshot_groups::SnapshotGroups;
+use lifeboat_volume::fs_backup::FileRestores;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
@@ -29,6 +30,8 @@ pub(crate) struct RestoreState {
     pub(crate) groups: SnapshotGroups,
     /// The commands of pods that are made.
     pub(crate) commands: PodCommands,
+    /// The files that come into volumes through pods that are made.
+    pub(crate) files: FileRestores,
     /// Set when resuming a restore of which an earlier run was cut off.
     pub(crate) is_resumed: bool,
 }
