@@ -26,7 +26,7 @@ pub(crate) fn claim(namespace: &str, name: &str) -> ObjectKey {
 }
 
 /// The key of a pod.
-pub(super) fn pod(namespace: &str, name: &str) -> ObjectKey {
+pub(crate) fn pod(namespace: &str, name: &str) -> ObjectKey {
     ObjectKey::new(GroupResource::new("", "pods"), Some(namespace), name)
 }
 

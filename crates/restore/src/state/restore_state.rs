@@ -10,6 +10,7 @@ use crate::state::messages::Messages;
 use crate::state::operations::Operations;
 use crate::state::renamed::Renamed;
 use crate::state::terminating::TerminationWaits;
+use crate::state::wait::WaitBudget;
 use crate::state::wait_slots::WaitSlots;
 use crate::volumes::hold_back::LostClaims;
 use crate::volumes::snapshot_groups::SnapshotGroups;
@@ -46,6 +47,8 @@ pub(crate) struct AttemptMemory {
     pub(crate) terminating: TerminationWaits,
     /// Objects that wait for others.
     pub(crate) wait_slots: WaitSlots,
+    /// The waits for claims that are filled through other pods.
+    pub(crate) filling: WaitBudget,
 }
 
 /// Facts about objects that were handled, for other objects and for the end of the restore.
@@ -56,6 +59,8 @@ pub(crate) struct ItemNotes {
     pub(crate) defined: Defined,
     /// Claims that could not be restored.
     pub(crate) lost_claims: LostClaims,
+    /// Rows of pods whose attempts have ended.
+    pub(crate) ended_pods: Mutex<HashSet<usize>>,
     /// Pods that were left to the Jobs that make them.
     pub(crate) left_to_jobs: LeftToJobs,
     /// Objects that others need, that the backup does not have, and that were named in a warning.

@@ -142,7 +142,6 @@ impl PreparedRestore {
         let files = FilesToRestore {
             pods: Arc::clone(&contents.files),
             wait: movers::wait_settings(settings, config.restore_wait.clone(), restore, env).await,
-            longest: settings.fs_backup_timeout.to_std(),
         };
         let downloads = downloads(request, restore, &retained.treatments, env).await?;
         let mut actions = built_in_actions(&env.cluster, &config, files);

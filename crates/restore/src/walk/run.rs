@@ -18,6 +18,7 @@ use crate::state::messages::Messages;
 use crate::state::operations::Operations;
 use crate::state::restore_state::{AttemptMemory, ItemNotes, RestoreState};
 use crate::state::terminating::TerminationWaits;
+use crate::state::wait::WaitBudget;
 use crate::state::wait_slots::WaitSlots;
 use crate::volumes::group_stubs;
 use crate::volumes::snapshot_groups::SnapshotGroups;
@@ -248,6 +249,7 @@ fn new_state(
             answers: AnswerCache::default(),
             terminating: TerminationWaits::new(timeout),
             wait_slots: WaitSlots::default(),
+            filling: WaitBudget::new(scope.options.files_timeout),
         },
         notes: ItemNotes::default(),
         groups: SnapshotGroups::new(prepared.contents.groups.clone(), env),

@@ -1,7 +1,7 @@
 //! Pod volume backups: the files of a volume, saved and restored by a node agent through a pod that mounts it.
 //!
 //! [`FileRestores`] makes a PodVolumeRestore for each volume of a restored pod, and follows them to their ends.
-//! [`are_filled`] tells whether those of a pod have ended. [`cancel_all`] stops all data movement of a restore that has failed.
+//! [`cancel_all`] stops all data movement of a restore that has failed.
 
 pub(crate) mod cancel;
 mod progress;
@@ -11,5 +11,4 @@ mod restore;
 mod scheduled;
 
 pub use cancel::{cancel_all, cancel_if_wanted};
-pub use resource::{are_filled, restored_volume_name};
-pub use restore::{FileEnd, FileOutcome, FileRestoreSettings, FileRestores, RestoredPod};
+pub use restore::{ClaimsFilled, FileEnd, FileOutcome, FileRestoreSettings, FileRestores, RestoredPod};

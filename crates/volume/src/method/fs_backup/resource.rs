@@ -3,14 +3,13 @@
 use crate::method::child::{child_metadata, child_name, resource_type, uploader_settings};
 use crate::restore_plan::FileVolume;
 use lifeboat_api::well_known::{LABEL_POD_UID, LABEL_PVC_UID};
-use lifeboat_api::{DataPathPhase, ObjectReference, PodVolumeRestore, PodVolumeRestoreSpec, Restore, UploaderType};
-use lifeboat_cluster::{Cluster, ClusterError, WriteBody};
+use lifeboat_api::{ObjectReference, PodVolumeRestore, PodVolumeRestoreSpec, Restore, UploaderType};
+use lifeboat_cluster::{Cluster, WriteBody};
 use lifeboat_object::ApiResource;
 use serde_json::Value;
 
 /// The name of the PodVolumeRestore of a volume of a restored pod.
-#[must_use]
-pub fn restored_volume_name(restore: &Restore, namespace: &str, pod: &str, volume: &str) -> String {
+pub(super) fn restored_volume_name(restore: &Restore, namespace: &str, pod: &str, volume: &str) -> String {
     child_name(restore, &["pod-volume", namespace, pod, volume])
 }
 
@@ -88,31 +87,6 @@ pub(super) async fn make(cluster: &Cluster, resource: &PodVolumeRestore) -> Resu
 /// The reason for people.
 pub(super) fn read(name: &str, body: &[u8]) -> Result<PodVolumeRestore, String> {
     serde_json::from_slice(body).map_err(|e| format!("the PodVolumeRestore {name} cannot be read: {e}"))
-}
-
-/// Returns true when all of these PodVolumeRestores have ended, with the message of the first one that did not end well.
-///
-/// # Errors
-/// [`ClusterError`].
-pub async fn are_filled(
-    cluster: &Cluster,
-    namespace: &str,
-    names: &[String],
-) -> Result<(bool, Option<String>), ClusterError> {
-    let mut failed = None;
-    for name in names {
-        let Some(body) = cluster.get(&kind(), Some(namespace), name).await? else { return Ok((false, None)) };
-        let Ok(found) = read(name, &body) else { return Ok((false, None)) };
-        match found.status.phase {
-            Some(DataPathPhase::Completed) => {}
-            Some(phase @ (DataPathPhase::Failed | DataPathPhase::Canceled)) => {
-                let message = &found.status.message;
-                failed.get_or_insert_with(|| format!("the PodVolumeRestore {name} is {}: {message}", phase.as_str()));
-            }
-            _ => return Ok((false, None)),
-        }
-    }
-    Ok((true, failed))
 }
 
 #[cfg(test)]

@@ -90,6 +90,17 @@ pub enum FileEnd {
     Failed(String),
 }
 
+/// The state of the claims that are filled through a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClaimsFilled {
+    /// All have their files.
+    Yes,
+    /// Some are still being filled.
+    NotYet,
+    /// One was not filled, for this reason.
+    No(String),
+}
+
 /// Fills the volumes of the pods of one restore. The tasks end with this value.
 pub struct FileRestores {
     run: Arc<FileRun>,
@@ -183,6 +194,27 @@ impl FileRestores {
             let run = Arc::clone(&self.run);
             follower.spawn(async move { run.follow().await });
         }
+    }
+
+    /// The state of the claims that are filled through a pod of the cluster; `None` for a pod of which nothing is filled.
+    #[must_use]
+    pub fn claims_through(&self, namespace: &str, pod: &str) -> Option<ClaimsFilled> {
+        let volumes = locked(&self.run.volumes);
+        let is_of = |one: &&FollowedVolume| one.pod.namespace == namespace && one.pod.name == pod;
+        let mut ends = volumes.values().filter(is_of).filter(|one| one.volume.claim.is_some()).map(|one| &one.end);
+        let mut state = None;
+        ends.find_map(|end| match end {
+            None => {
+                state = Some(ClaimsFilled::NotYet);
+                None
+            }
+            Some(FileEnd::Restored { .. }) => {
+                state.get_or_insert(ClaimsFilled::Yes);
+                None
+            }
+            Some(FileEnd::Failed(why)) => Some(ClaimsFilled::No(why.clone())),
+        })
+        .or(state)
     }
 
     /// Waits until all volumes are filled, or will not be, and gives the outcomes. Errors are in the journal.

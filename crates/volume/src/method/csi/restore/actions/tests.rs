@@ -197,7 +197,7 @@ async fn a_plan_is_the_same_for_each_restore_that_waits_for_data_of_repositories
     });
     let moved = |restore: &Restore| {
         let mut claim = claim(&json!({}));
-        crate::method::data_movement::await_volume(&mut claim, restore, "shop", "data");
+        await_volume(&mut claim, restore, "shop", "data");
         claim
     };
     let pod = |restore: &Restore| json!({"kind": "Pod", "spec": {"initContainers": [{"name": "restore-wait", "args": [restore.metadata.uid]}, {"name": "own", "args": ["x"]}]}});
@@ -219,7 +219,7 @@ async fn a_claim_whose_data_was_moved_waits_for_a_data_mover_if_volumes_are_want
     let wanted = restore();
     let output = action.execute(input(&wanted)).await.unwrap();
     let mut expected = from_backup.clone();
-    crate::method::data_movement::await_volume(&mut expected, &restore(), "copy", "data");
+    await_volume(&mut expected, &restore(), "copy", "data");
     assert_eq!(output, RestoreItemOutput::with(expected));
     let mut unwanted = restore();
     unwanted.spec.restore_pvs = Some(false);
