@@ -33,6 +33,7 @@ mod world;
 pub use buckets::open_location;
 pub use census::namespaces_to_protect;
 pub use extensions::{Extensions, NoPlugins};
+pub use guard::own_image;
 pub use options::{Controller, Env, Listeners, Options, ProfileListener, Providers, ServerClock, SigningKey};
 pub use own_pod::OwnPod;
 #[doc(hidden)]

@@ -409,7 +409,7 @@ pub(crate) async fn backup_with(store: Store, objects: &[Value], files: &[(Backu
     store
 }
 
-/// What controllers do with an object when it is created.
+/// The change that controllers make to an object when it is created.
 type Reaction = Box<dyn Fn(&mut Value) + Send>;
 
 /// Changes an object, or takes it away.

@@ -15,7 +15,7 @@ use lifeboat_archive::ReadLimits;
 use lifeboat_backup::check_policies;
 use lifeboat_client::Client;
 use lifeboat_control::{
-    Controller, Env, Extensions, Listeners, Options, OwnPod, ProfileListener, ServerClock, SigningKey, serve,
+    Controller, Env, Extensions, Listeners, Options, OwnPod, ProfileListener, ServerClock, SigningKey, own_image, serve,
 };
 use lifeboat_plugin::PluginName;
 use lifeboat_reconcile::LeaseTimes;
@@ -81,7 +81,8 @@ pub(crate) struct ServerArgs {
     /// Interval at which locations are validated, for locations that set none; 0 for once
     #[arg(long, value_parser = flags::duration, default_value = "1m", value_name = "DURATION")]
     store_validation_frequency: Duration,
-    /// Longest time for all file system backups of one backup or restore (no effect yet)
+    /// Longest time for the files of all volumes of one restore, for restores without the annotation
+    /// velero.io/pod-volume-timeout; backups do not look at it yet
     #[arg(long, value_parser = flags::duration, default_value = "4h", value_name = "DURATION")]
     fs_backup_timeout: Duration,
     /// Time for which backups are kept that set none
@@ -281,7 +282,10 @@ impl ServerArgs {
         }
         let cluster = globals.connect_with_pages_of(Some(self.client_page_size)).await?;
         let pod = cluster.token_file().and_then(OwnPod::of_token_file);
-        let options = self.options(globals, self.identity(pod.as_ref())?)?;
+        let mut options = self.options(globals, self.identity(pod.as_ref())?)?;
+        if let Some(pod) = &pod {
+            options.restore.movers.image = own_image(pod, &options.namespace, &cluster).await.unwrap_or_default();
+        }
         check_policies(&options.namespace, &options.backup.global_volume_policies, &cluster)
             .await
             .map_err(|why| anyhow::anyhow!("--global-backup-volume-policies-configmap: {why}"))?;
@@ -385,7 +389,6 @@ impl ServerArgs {
     /// Flags that were given and that nothing of this version looks at.
     pub(crate) fn without_effect(&self, globals: &Globals) -> Vec<&'static str> {
         [
-            ("fs-backup-timeout", self.fs_backup_timeout != Duration::from_secs(4 * 3600)),
             ("default-repo-maintain-frequency", !self.default_repo_maintain_frequency.is_zero()),
             ("max-concurrent-k8s-connections", self.max_concurrent_k8s_connections != 30),
             ("features", globals.features.as_deref().is_some_and(lifeboat_api::has_feature_without_effect)),
@@ -425,6 +428,12 @@ impl ServerArgs {
             default_item_operation_timeout: self.default_item_operation_timeout,
             default_resource_modifiers: self.default_resource_modifier_configmap.clone(),
             max_hook_timeout: Some(self.max_hook_timeout),
+            movers: lifeboat_restore::MoverSettings {
+                may_be_used: true,
+                fs_backup_timeout: self.fs_backup_timeout,
+                version: VERSION.to_owned(),
+                ..lifeboat_restore::MoverSettings::default()
+            },
             features: globals.features(),
             lists_existing: !self.disable_informer_cache,
             served: true,

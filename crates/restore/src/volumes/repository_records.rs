@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn each_volume_of_a_repository_has_veleros_record_and_says_what_became_of_it() {
+    fn a_volume_from_a_repository_has_veleros_record_and_its_outcome() {
         let done = outcome(Some("data"), FileEnd::Restored { bytes: 7 });
         let mut record = RestoreVolumeInfo::default();
         let said = filled(&mut record, "data", "shop", FilesReport::Outcomes(std::slice::from_ref(&done)));

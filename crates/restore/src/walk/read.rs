@@ -63,7 +63,7 @@ pub(crate) struct Facts {
 pub(crate) struct ScanRules<'a> {
     pub(crate) filter: &'a RestoreFilter,
     pub(crate) recorded: &'a RecordedVolumes,
-    /// What the user wants, and what can be done.
+    /// The wishes of the user, and the movers.
     pub(crate) means: RestoreMeans,
 }
 

@@ -28,7 +28,7 @@ pub struct FileVolume {
 /// The volumes of a pod that have files in a repository.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodFiles {
-    /// Those that are restored through this pod.
+    /// Volumes that are restored through this pod.
     pub restored: Vec<FileVolume>,
     /// Pods of the same namespace that come before, because claims that this one mounts are filled through them.
     pub after: BTreeSet<String>,
@@ -93,7 +93,7 @@ impl PodFiles {
         let metadata = |field: &str| pod["metadata"][field].as_str().unwrap_or_default().to_owned();
         let (namespace, name) = (metadata("namespace"), metadata("name"));
         let saved = recorded.of_pods.get(&(namespace.clone(), name));
-        let annotated = saved.is_none().then(|| annotated(pod)).unwrap_or_default();
+        let annotated = if saved.is_none() { annotated(pod) } else { BTreeMap::new() };
         let saved = saved.unwrap_or(&annotated);
         let mut out = Self::default();
         for one in pod["spec"]["volumes"].as_array().into_iter().flatten() {

@@ -123,7 +123,7 @@ mod tests {
             "--features=EnableCSI",
             "--uploader-type=kopia",
             "--not-there=1",
-            "--fs-backup-timeout=1h",
+            "--default-repo-maintain-frequency=1h",
             "--nor-this",
             "--default-volumes-to-fs-backup",
             "--global-backup-volume-policies-configmap=all",
@@ -146,7 +146,7 @@ mod tests {
                 ),
                 (
                     SwitchEffect::Differs,
-                    "flag --fs-backup-timeout: is taken, with a warning in the log, and has no effect in this version"
+                    "flag --default-repo-maintain-frequency: is taken, with a warning in the log, and has no effect in this version"
                 ),
                 (SwitchEffect::Works, "plugins of velero/velero-plugin-for-gcp:v1.14.2: run as they are"),
             ]

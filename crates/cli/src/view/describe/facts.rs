@@ -39,6 +39,16 @@ pub(crate) struct VolumeInfo {
     pub(crate) csi_snapshot_info: Option<CsiSnapshot>,
     pub(crate) snapshot_data_movement_info: Option<DataMovement>,
     pub(crate) native_snapshot_info: Option<NativeSnapshot>,
+    pub(crate) pvr_info: Option<PodVolumeInfo>,
+}
+
+/// The files of a volume of a pod.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct PodVolumeInfo {
+    pub(crate) volume_name: String,
+    pub(crate) pod_name: String,
+    pub(crate) pod_namespace: String,
 }
 
 /// A CSI snapshot.

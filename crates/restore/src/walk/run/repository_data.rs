@@ -98,7 +98,7 @@ fn web(ground: &RestoreFixture) -> Value {
 #[tokio::test]
 async fn files_come_back_into_the_volumes_of_a_pod_that_waits_for_them() {
     let ground = with_files().await;
-    assert_eq!(ended(&ground).await, (RestorePhase::Completed, vec![], vec![]));
+    assert_eq!(ended(&ground).await, (RestorePhase::Finalizing, vec![], vec![]));
     assert_eq!(ground.at(CLAIM).unwrap()["spec"], json!({"storageClassName": "fast"}));
     assert_eq!(ground.at("/api/v1/persistentvolumes/pv"), None);
     let waits = web(&ground)["spec"]["initContainers"].take();
@@ -133,6 +133,36 @@ async fn files_come_back_into_the_volumes_of_a_pod_that_waits_for_them() {
             "message": "its files are restored (7 bytes)"},
     ]);
     assert_eq!(volumes(&ground).await, expected);
+}
+
+#[tokio::test]
+async fn volumes_of_restored_files_get_the_reclaim_policy_of_the_backup() {
+    let web = pod("web", &json!([claimed("files")]));
+    let info = json!([{"pvcName": "data", "pvcNamespace": "shop", "pvName": "pv", "backupMethod": "PodVolumeBackup",
+        "pvInfo": {"reclaimPolicy": "Retain", "labels": {"a": "b"}}}]);
+    let backups = json!([saved("files", Some("data"))]);
+    let files = [(BackupFile::PodVolumeBackups, backups), (BackupFile::VolumeInfo, info)];
+    let mut ground = served(&objects(&[web]), &files).await;
+    let outcome = ground.run().await.unwrap();
+    assert_eq!(outcome.restore.status.phase, Some(RestorePhase::Finalizing));
+    ground.change_at(CLAIM, |claim| {
+        claim["spec"]["volumeName"] = "pvc-1".into();
+        claim["status"] = json!({"phase": "Bound"});
+    });
+    let claim = json!({"namespace": "shop", "name": "data"});
+    let spec = json!({"persistentVolumeReclaimPolicy": "Delete", "claimRef": claim});
+    let volume = json!({"metadata": {"namespace": null}, "spec": spec, "status": {"phase": "Bound"}});
+    ground.put(object("v1", "PersistentVolume", "pvc-1", &volume));
+    ground.renew();
+    let ended = finalize(outcome.restore, std::time::Duration::from_secs(60), &ground.env).await.unwrap();
+    assert_eq!(ended.status.phase, Some(RestorePhase::Completed));
+    let there = ground.at("/api/v1/persistentvolumes/pvc-1").unwrap();
+    assert_eq!(
+        (&there["spec"]["persistentVolumeReclaimPolicy"], &there["metadata"]["labels"]["a"]),
+        (&"Retain".into(), &"b".into())
+    );
+    let told = volumes(&ground).await;
+    assert_eq!((&told[0]["pvName"], &told[0]["restoreMethod"]), (&"pvc-1".into(), &"PodVolumeRestore".into()));
 }
 
 #[tokio::test]
@@ -211,7 +241,7 @@ async fn a_repository_that_is_not_ready_or_a_node_without_agent_is_an_error() {
 #[tokio::test]
 async fn a_restore_that_is_cut_off_finds_what_it_has_begun() {
     let mut ground = with_files().await;
-    assert_eq!(ended(&ground).await.0, RestorePhase::Completed);
+    assert_eq!(ended(&ground).await.0, RestorePhase::Finalizing);
     let names = |ground: &RestoreFixture| -> Vec<Value> {
         ground.below(RESTORES).into_iter().map(|mut one| one["metadata"]["name"].take()).collect()
     };
@@ -231,7 +261,7 @@ async fn a_claim_of_two_pods_is_filled_once_and_the_second_pod_comes_after() {
     let pods = [pod("web", &json!([claimed("x")])), pod("app", &json!([claimed("y")]))];
     let all = json!([saved("x", Some("data"))]);
     let ground = served(&objects(&pods), &[(BackupFile::PodVolumeBackups, all)]).await;
-    assert_eq!(ended(&ground).await, (RestorePhase::Completed, vec![], vec![]));
+    assert_eq!(ended(&ground).await, (RestorePhase::Finalizing, vec![], vec![]));
     let made = ground.below(RESTORES);
     assert_eq!(
         (made.len(), &made[0]["spec"]["pod"]["name"], &made[0]["spec"]["volume"]),

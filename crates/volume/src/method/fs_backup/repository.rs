@@ -72,7 +72,7 @@ impl NeededRepository<'_> {
         }
     }
 
-    /// Those of its labels, each once.
+    /// The resources with its labels, each once.
     async fn find(self, cluster: &Cluster) -> Result<BTreeMap<String, BackupRepository>, ClusterError> {
         let selector: Vec<String> = self.labels().map(|(key, value)| format!("{key}={value}")).into();
         let mut list = cluster.list(ListRequest {

@@ -32,7 +32,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 const LONGEST_POD_PAUSE: Duration = Duration::from_secs(5);
 /// Pods whose resources are made at once.
 const AT_ONCE: usize = 16;
-/// What becomes of a pod whose files did not come.
+/// The consequence for a pod whose files did not come, and the next step.
 const THEN: &str = "the pod waits in its init container restore-wait; when the reason is gone, delete the pod and make another Restore";
 
 /// The restore that volumes are filled for, and its limits.
@@ -74,7 +74,7 @@ pub struct FileOutcome {
     pub claim: Option<String>,
     /// Its files.
     pub files: SavedFiles,
-    /// How it ended.
+    /// The end of its restore.
     pub end: FileEnd,
 }
 
@@ -97,7 +97,7 @@ pub enum ClaimsFilled {
     Yes,
     /// Some are still being filled.
     NotYet,
-    /// One was not filled, for this reason.
+    /// At least one was not filled, for this reason.
     No(String),
 }
 
@@ -108,6 +108,9 @@ pub struct FileRestores {
     follower: Mutex<JoinSet<()>>,
 }
 
+/// The readiness of a repository, once it is known.
+type Readiness = Arc<OnceCell<Result<(), String>>>;
+
 /// Shared context of all tasks.
 struct FileRun {
     cluster: Cluster,
@@ -115,8 +118,8 @@ struct FileRun {
     settings: FileRestoreSettings,
     /// By the names of their resources.
     volumes: Mutex<BTreeMap<String, FollowedVolume>>,
-    /// Whether the repository of a namespace of the backup can be used.
-    repositories: Mutex<HashMap<String, Arc<OnceCell<Result<(), String>>>>>,
+    /// The readiness of repositories, by namespace of the backup.
+    repositories: Mutex<HashMap<String, Readiness>>,
     places: Semaphore,
     /// Set when no more pods come.
     closed: CancellationToken,

@@ -56,7 +56,8 @@ pub(super) async fn missing_agent(
             match pod["status"]["phase"].as_str().unwrap_or_default() {
                 "Running" => return Ok(None),
                 phase => {
-                    found = Some(format!("its pod {} is {phase}", pod["metadata"]["name"].as_str().unwrap_or_default()))
+                    let name = pod["metadata"]["name"].as_str().unwrap_or_default();
+                    found = Some(format!("its pod {name} is {phase}"));
                 }
             }
         }

@@ -189,7 +189,7 @@ async fn a_plan_does_not_know_the_names_that_follow_from_the_uid_of_its_restore(
 }
 
 #[tokio::test]
-async fn a_plan_is_the_same_for_each_restore_that_waits_for_data_of_repositories() {
+async fn a_plan_does_not_depend_on_the_uid_of_a_restore_that_awaits_data() {
     let restores = ["u1", "u2"].map(|uid| {
         let mut restore = restore();
         restore.metadata.uid = uid.to_owned();
@@ -211,7 +211,7 @@ async fn a_plan_is_the_same_for_each_restore_that_waits_for_data_of_repositories
 }
 
 #[tokio::test]
-async fn a_claim_whose_data_was_moved_waits_for_a_data_mover_if_volumes_are_wanted() {
+async fn a_claim_of_moved_data_awaits_its_volume_if_volumes_are_wanted() {
     let mut action = claims(false, false).await;
     action.snapshots.is_moved = Arc::new(|claim| claim["metadata"]["name"] == "data");
     let from_backup = claim(&json!({"velero.io/data-upload-name": "velero/du"}));
