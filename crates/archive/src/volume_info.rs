@@ -174,6 +174,38 @@ pub struct RestoreVolumeInfo {
     pub message: String,
 }
 
+/// The key of a [`PodVolumeBackupInfo`] in the record of a volume.
+pub const PVB_INFO: &str = "pvbInfo";
+
+/// The backup of the files of a volume through a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodVolumeBackupInfo {
+    /// The snapshot in the repository; empty for a volume that had no files.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub snapshot_handle: String,
+    /// Bytes in all.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub size: i64,
+    /// Bytes that were not taken from the snapshot before.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub incremental_size: i64,
+    /// The node that did it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub node_name: String,
+    /// The program that moved them.
+    pub uploader_type: String,
+    /// The name of the volume in the pod.
+    pub volume_name: String,
+    /// The pod.
+    pub pod_name: String,
+    /// Its namespace.
+    pub pod_namespace: String,
+    /// The phase of the PodVolumeBackup.
+    #[serde(rename = "Phase")]
+    pub phase: String,
+}
+
 /// The restore of the files of a volume through a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

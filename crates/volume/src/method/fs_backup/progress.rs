@@ -1,6 +1,6 @@
 //! The limits of the wait for volumes that are being filled. Pure.
 
-use lifeboat_api::{DataPathPhase, PodVolumeRestore};
+use lifeboat_api::{DataPathPhase, PodVolumeBackup, PodVolumeRestore};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -13,6 +13,11 @@ pub(super) struct VolumeProgress {
 
 impl VolumeProgress {
     pub(super) fn of(resource: &PodVolumeRestore) -> Self {
+        let progress = &resource.status.progress;
+        Self { phase: resource.status.phase, bytes: (progress.bytes_done, progress.total_bytes) }
+    }
+
+    pub(super) fn of_backup(resource: &PodVolumeBackup) -> Self {
         let progress = &resource.status.progress;
         Self { phase: resource.status.phase, bytes: (progress.bytes_done, progress.total_bytes) }
     }
@@ -30,6 +35,8 @@ pub(super) struct WaitLimits {
     pub(super) whole: Duration,
     /// Of the time without any progress, once a node agent has taken a volume up.
     pub(super) idle: Duration,
+    /// The message when the whole wait was too long.
+    pub(super) late: &'static str,
 }
 
 /// The progress of all volumes that are waited for. Times are counted from the begin of the wait.
@@ -51,11 +58,11 @@ impl WaitProgress {
             (self.seen, self.changed) = (states, now);
         }
         if now >= limits.whole {
-            return Some("timed out waiting for all PodVolumeRestores to complete".to_owned());
+            return Some(limits.late.to_owned());
         }
         let is_accepted = self.seen.values().any(VolumeProgress::is_accepted);
         (is_accepted && now - self.changed >= limits.idle)
-            .then(|| format!("no volume of the restore has made any progress for {} s", limits.idle.as_secs()))
+            .then(|| format!("no volume has made any progress for {} s", limits.idle.as_secs()))
     }
 }
 
@@ -66,15 +73,15 @@ mod tests {
     #[test]
     fn a_wait_ends_by_its_whole_limit_or_without_progress_once_accepted() {
         let minutes = |n: u64| Duration::from_secs(60 * n);
-        let limits = WaitLimits { whole: minutes(240), idle: minutes(30) };
+        let limits = WaitLimits { whole: minutes(240), idle: minutes(30), late: "late" };
         let all = |progress: &[(&str, Option<DataPathPhase>, i64)]| -> BTreeMap<String, VolumeProgress> {
             let one = |(name, phase, bytes): &(&str, Option<DataPathPhase>, i64)| {
                 ((*name).to_owned(), VolumeProgress { phase: *phase, bytes: (*bytes, 100) })
             };
             progress.iter().map(one).collect()
         };
-        let idle = Some("no volume of the restore has made any progress for 1800 s".to_owned());
-        let late = Some("timed out waiting for all PodVolumeRestores to complete".to_owned());
+        let idle = Some("no volume has made any progress for 1800 s".to_owned());
+        let late = Some("late".to_owned());
         let (new, moving) = (Some(DataPathPhase::New), Some(DataPathPhase::InProgress));
         let mut progress = WaitProgress::default();
         for (time, states, expected) in [

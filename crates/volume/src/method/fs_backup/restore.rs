@@ -32,6 +32,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 const LONGEST_POD_PAUSE: Duration = Duration::from_secs(5);
 /// Pods whose resources are made at once.
 const AT_ONCE: usize = 16;
+/// The message of a wait that was too long.
+const LATE: &str = "timed out waiting for all PodVolumeRestores to complete";
 /// The consequence for a pod whose files did not come, and the next step.
 const THEN: &str = "the pod waits in its init container restore-wait; when the reason is gone, delete the pod and make another Restore";
 
@@ -356,7 +358,7 @@ impl FileRun {
     /// Follows all resources until no volume is open any more.
     async fn follow(&self) {
         let (began, mut progress, mut pause) = (Instant::now(), WaitProgress::default(), FIRST_PAUSE);
-        let limits = WaitLimits { whole: self.settings.whole, idle: IDLE };
+        let limits = WaitLimits { whole: self.settings.whole, idle: IDLE, late: LATE };
         let mut before = BTreeMap::new();
         loop {
             let open = self.open();
