@@ -11,7 +11,7 @@ use crate::volumes::file_backups::are_there;
 use crate::volumes::outcomes::refusal;
 use lifeboat_action::Actions;
 use lifeboat_object::{GroupResource, ResultScope, Results};
-use lifeboat_volume::DecidedVolume;
+use lifeboat_volume::{DecidedVolume, Method};
 use std::collections::BTreeMap;
 use tokio::task::JoinSet;
 
