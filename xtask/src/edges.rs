@@ -116,7 +116,7 @@ const TEST_EDGES: [(&str, &[&str]); 10] = [
     ("operation", &["archive"]),
     ("client", &["sandbox"]),
     ("node", &["sandbox"]),
-    ("backup", &["bucket", "sandbox"]),
+    ("backup", &["bucket", "client", "sandbox"]),
     ("restore", &["bucket", "sandbox"]),
     ("control", &["sandbox"]),
     ("sandbox", &["cluster"]),

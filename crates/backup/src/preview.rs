@@ -50,7 +50,9 @@ impl PreviewedVolume {
     pub(crate) fn of(decided: &DecidedVolume, saves_files: bool) -> Self {
         let verdict = &decided.verdict;
         let needs_mover = match verdict.method {
-            Method::FsBackup { .. } if !saves_files => Some("bring a node agent into the cluster (`install --use-node-agent`)"),
+            Method::FsBackup { .. } if !saves_files => {
+                Some("bring a node agent into the cluster (`install --use-node-agent`)")
+            }
             Method::MovedCsiSnapshot { .. } => Some(
                 "let a policy ask for a CSI snapshot that stays in its storage: this version of Lifeboat cannot move the data of \
                  snapshots",

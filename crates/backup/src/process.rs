@@ -125,7 +125,11 @@ async fn bring_together(
     // The last one has it: it is not copied.
     drop(context);
     csi.iter().for_each(CsiSnapshots::tell_unkept_groups);
-    let volumes = Volumes::new(Arc::unwrap_or_clone(verdicts), volumes, VolumeSavers { csi: csi.as_ref(), native: native.as_ref(), files: files.as_ref() });
+    let volumes = Volumes::new(
+        Arc::unwrap_or_clone(verdicts),
+        volumes,
+        VolumeSavers { csi: csi.as_ref(), native: native.as_ref(), files: files.as_ref() },
+    );
     Ok(ProcessedFacts { volumes, left_out, operations, hooks })
 }
 

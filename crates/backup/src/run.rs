@@ -476,7 +476,18 @@ mod tests {
         let operations = vec![operation.clone()];
         let (volumes, native, tool, cluster_version) = Default::default();
         let hooks = HookTally::default();
-        let unsealed = Unsealed { backup, writer, written, volumes, native, operations, hooks, tool, cluster_version };
+        let unsealed = Unsealed {
+            backup,
+            writer,
+            written,
+            volumes,
+            native,
+            pod_volumes: Vec::new(),
+            operations,
+            hooks,
+            tool,
+            cluster_version,
+        };
         let UnrecordedBackup { backup, closed, .. } = seal(unsealed, &env).await.unwrap();
         let status =
             (backup.status.phase, backup.status.backup_item_operations_attempted, backup.status.completion_timestamp);

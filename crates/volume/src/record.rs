@@ -125,10 +125,9 @@ impl Report {
     pub fn failure(&self) -> Option<&str> {
         match self {
             Self::Failed { why } | Self::NativeFailed { why, .. } => Some(why),
-            Self::CsiSnapshot { .. }
-            | Self::NativeSnapshot { .. }
-            | Self::NotOwned { .. }
-            | Self::PodVolume { .. } => None,
+            Self::CsiSnapshot { .. } | Self::NativeSnapshot { .. } | Self::NotOwned { .. } | Self::PodVolume { .. } => {
+                None
+            }
         }
     }
 }

@@ -67,12 +67,10 @@ pub(crate) async fn run_action_lane(
         }
         // What no hook quiesces waits for nobody.
         let unlisted = queue.blocks.unlisted().filter_map(|block| queue.blocks.get(block));
-        unlisted
-            .filter(|block| !may_have_hooks(block, &context.index))
-            .for_each(|block| {
-                queue.due.begin(block, Priority::Normal);
-                queue.files.begin(block);
-            });
+        unlisted.filter(|block| !may_have_hooks(block, &context.index)).for_each(|block| {
+            queue.due.begin(block, Priority::Normal);
+            queue.files.begin(block);
+        });
         queue.files.begin_others();
         let mut running = JoinSet::new();
         for _ in 0..workers {

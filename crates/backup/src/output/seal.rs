@@ -61,8 +61,18 @@ pub(crate) struct UnrecordedBackup {
 
 /// Puts every file but `velero-backup.json`, and makes the resource as that will have it.
 pub(crate) async fn seal(unsealed: Unsealed, env: &Env) -> Result<UnrecordedBackup, BackupError> {
-    let Unsealed { mut backup, mut writer, written, volumes, native, pod_volumes, operations, hooks, tool, cluster_version } =
-        unsealed;
+    let Unsealed {
+        mut backup,
+        mut writer,
+        written,
+        volumes,
+        native,
+        pod_volumes,
+        operations,
+        hooks,
+        tool,
+        cluster_version,
+    } = unsealed;
     writer.record_tarball(&written.summary);
     writer.put(BackupFile::Index, written.index).await?;
     for (file, bytes) in [

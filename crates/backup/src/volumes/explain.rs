@@ -41,7 +41,10 @@ pub async fn explain_volumes(request: &Request, env: &Env) -> Result<VolumeExpla
     let verdicts = survey_volumes(&scope, env).await?;
     let to_be_protected = verdicts.iter().filter(|decided| is_to_be_protected(decided, &verdicts));
     Ok(VolumeExplanation {
-        unprotected: to_be_protected.map(|decided| PreviewedVolume::of(decided, saves_files)).filter(|volume| volume.advice.is_some()).collect(),
+        unprotected: to_be_protected
+            .map(|decided| PreviewedVolume::of(decided, saves_files))
+            .filter(|volume| volume.advice.is_some())
+            .collect(),
         volumes: verdicts.iter().map(|decided| PreviewedVolume::of(decided, saves_files)).collect(),
         refusal: refusal(verdicts.iter(), saves_files).filter(|_| !backup.spec.allow_unprotected),
         results: env.operation.journal.close().results,

@@ -14,8 +14,8 @@ use lifeboat_volume::facts::ClaimKey;
 use lifeboat_volume::fs_backup::FileBackups;
 use lifeboat_volume::native::NativeSnapshots;
 use lifeboat_volume::{
-    DecidedVolume, Flags, Method, MethodReason, Report, Reports, Rules, SavedObjects, Verdicts, VolumeInventory, records,
-    unprotected, unprotected_warning,
+    DecidedVolume, Flags, Method, MethodReason, Report, Reports, Rules, SavedObjects, Verdicts, VolumeInventory,
+    records, unprotected, unprotected_warning,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -129,11 +129,7 @@ pub(crate) struct Volumes {
 }
 
 impl Volumes {
-    pub(crate) fn new(
-        mut verdicts: Verdicts,
-        outcomes: VolumeOutcomes,
-        savers: VolumeSavers<'_>,
-    ) -> Self {
+    pub(crate) fn new(mut verdicts: Verdicts, outcomes: VolumeOutcomes, savers: VolumeSavers<'_>) -> Self {
         let VolumeSavers { csi, native, files } = savers;
         let VolumeOutcomes { saved, late, snapshots } = outcomes;
         verdicts.came_late(late);
@@ -248,7 +244,8 @@ impl Volumes {
             return;
         }
         // What was begun has its report.
-        let is_open = |decided: &&DecidedVolume| decided.verdict.method.needs_mover() && self.reports.of(decided).is_none();
+        let is_open =
+            |decided: &&DecidedVolume| decided.verdict.method.needs_mover() && self.reports.of(decided).is_none();
         for decided in self.decided().filter(is_open) {
             let namespace = decided.claim.as_ref().map(|claim| claim.namespace.clone());
             let namespace = namespace.or_else(|| decided.of_pod.as_ref().map(|(namespace, ..)| namespace.clone()));
@@ -322,7 +319,11 @@ pub(crate) fn refusal<'a>(decided: impl Iterator<Item = &'a DecidedVolume>, save
             format!("{rule}: {}", first_names(&names))
         })
         .collect();
-    let lack = if saves_files || !is_of_files { "this version of Lifeboat cannot move the data of snapshots" } else { NO_NODE_AGENT };
+    let lack = if saves_files || !is_of_files {
+        "this version of Lifeboat cannot move the data of snapshots"
+    } else {
+        NO_NODE_AGENT
+    };
     (!reasons.is_empty()).then(|| {
         format!(
             "the data of volumes would have to be moved, and {lack}: {}; --allow-unprotected (spec.allowUnprotected) makes the backup \

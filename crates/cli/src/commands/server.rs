@@ -94,10 +94,10 @@ pub(crate) struct ServerArgs {
     /// Snapshot locations by provider, for backups that name none
     #[arg(long, value_parser = flags::mappings, value_name = "PROVIDER:NAME,…")]
     default_volume_snapshot_locations: Vec<flags::KeyValuePairs>,
-    /// Back up volumes by their files when backups do not say (this version has no mover: backups with such volumes are refused)
+    /// Back up volumes by their files when backups do not say; node agents do it
     #[arg(long)]
     default_volumes_to_fs_backup: bool,
-    /// Move the data of snapshots when backups do not say (this version has no mover: backups with such volumes are refused)
+    /// Move the data of snapshots when backups do not say (this version cannot: backups with such volumes are refused)
     #[arg(long)]
     default_snapshot_move_data: bool,
     /// Longest time for asynchronous operations, for backups and restores that set none
@@ -474,6 +474,10 @@ impl ServerArgs {
                 default_item_operation_timeout: self.default_item_operation_timeout,
                 resource_timeout: self.resource_timeout,
                 max_hook_timeout: Some(self.max_hook_timeout),
+                movers: lifeboat_backup::FileMoverSettings {
+                    may_be_used: true,
+                    fs_backup_timeout: self.fs_backup_timeout,
+                },
                 item_block_workers,
                 fs_backup_by_default: self.default_volumes_to_fs_backup,
                 moves_snapshot_data: self.default_snapshot_move_data,

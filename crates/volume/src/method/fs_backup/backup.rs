@@ -176,7 +176,8 @@ impl FileBackups {
     pub async fn end(&self) {
         let mut tasks = std::mem::take(&mut *locked(&self.tasks));
         tasks.shutdown().await;
-        let open: Vec<String> = self.run.open().into_iter().filter(|(_, is_made)| *is_made).map(|(name, _)| name).collect();
+        let open: Vec<String> =
+            self.run.open().into_iter().filter(|(_, is_made)| *is_made).map(|(name, _)| name).collect();
         if open.is_empty() || (self.run.operation.fence)().is_err() {
             return;
         }
@@ -296,7 +297,9 @@ impl FileBackupRun {
         let found = match self.list().await {
             Ok(found) => found,
             // The limits of the wait hold.
-            Err(e) if e.can_pass() => return open.keys().map(|name| (name.clone(), VolumeProgress::default())).collect(),
+            Err(e) if e.can_pass() => {
+                return open.keys().map(|name| (name.clone(), VolumeProgress::default())).collect();
+            }
             Err(e) => {
                 open.keys().for_each(|name| self.set(name, FileBackupEnd::Failed(e.to_string())));
                 return BTreeMap::new();
@@ -310,7 +313,9 @@ impl FileBackupRun {
             }
             let message = one.map(|one| said(&one.status.message)).unwrap_or_default();
             match (one, one.and_then(|one| one.status.phase)) {
-                (Some(one), Some(DataPathPhase::Completed)) => self.set(name, FileBackupEnd::Saved(Box::new(one.clone()))),
+                (Some(one), Some(DataPathPhase::Completed)) => {
+                    self.set(name, FileBackupEnd::Saved(Box::new(one.clone())))
+                }
                 (_, Some(DataPathPhase::Failed)) => {
                     self.set(name, FileBackupEnd::Failed(format!("pod volume backup failed: {message}")));
                 }

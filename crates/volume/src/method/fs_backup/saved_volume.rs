@@ -4,8 +4,8 @@ use crate::facts::Claim;
 use crate::method::child::resource_type;
 use lifeboat_api::well_known::{ANNOTATION_PVC_NAME, LABEL_BACKUP_NAME, LABEL_BACKUP_UID, LABEL_PVC_UID};
 use lifeboat_api::{
-    Backup, DataPathPhase, ObjectMeta, ObjectReference, OwnerReference, PodVolumeBackup, PodVolumeBackupSpec, Resource, UploaderType,
-    label_value,
+    Backup, DataPathPhase, ObjectMeta, ObjectReference, OwnerReference, PodVolumeBackup, PodVolumeBackupSpec, Resource,
+    UploaderType, label_value,
 };
 use lifeboat_cluster::{Cluster, WriteBody};
 use serde_json::Value;
@@ -158,7 +158,9 @@ pub(super) async fn make(cluster: &Cluster, resource: &PodVolumeBackup) -> Resul
             return Ok(());
         }
         if Instant::now() > deadline {
-            return Err(format!("the PodVolumeBackup {name} of an earlier attempt does not go away: look at its finalizers"));
+            return Err(format!(
+                "the PodVolumeBackup {name} of an earlier attempt does not go away: look at its finalizers"
+            ));
         }
         if found.metadata.deletion_timestamp.is_none() {
             cluster.delete(&kind, Some(namespace), name).await.map_err(|e| e.to_string())?;
@@ -185,7 +187,7 @@ mod tests {
         backup.metadata.namespace = "velero".to_owned();
         backup.metadata.uid = "bu".to_owned();
         backup.spec.storage_location = "default".to_owned();
-        let config = UploaderConfigForBackup { parallel_files_upload: 4 };
+        let config = UploaderConfigForBackup { parallel_files_upload: 4, ..UploaderConfigForBackup::default() };
         backup.spec.uploader_config = Some(config);
         backup
     }
@@ -217,9 +219,10 @@ mod tests {
         again.status.attempt = 2;
         let name = volume.resource_name(&backup(), "shop", "web");
         assert_eq!(volume.resource_name(&again, "shop", "web"), name);
-        for other in
-            [volume.resource_name(&again, "shop", "webd"), PodVolume::of("ddata", None).resource_name(&again, "shop", "web")]
-        {
+        for other in [
+            volume.resource_name(&again, "shop", "webd"),
+            PodVolume::of("ddata", None).resource_name(&again, "shop", "web"),
+        ] {
             assert_ne!(other, name);
         }
         assert!(name.starts_with("b-") && name.len() == 18, "{name}");
