@@ -66,6 +66,8 @@ pub const NATIVE_SNAPSHOT: &str = "NativeSnapshot";
 pub const CSI_SNAPSHOT: &str = "CSISnapshot";
 /// [`BackupVolumeInfo::backup_method`] of files that were saved from within a node.
 pub const POD_VOLUME_BACKUP: &str = "PodVolumeBackup";
+/// [`RestoreVolumeInfo::restore_method`] of files that a node agent has brought back.
+pub const POD_VOLUME_RESTORE: &str = "PodVolumeRestore";
 /// [`BackupVolumeInfo::result`] of data that is safe.
 pub const SUCCEEDED: &str = "succeeded";
 /// [`BackupVolumeInfo::result`] of data that is not.
@@ -150,7 +152,7 @@ pub struct RestoreVolumeInfo {
     /// Name of the volume in the cluster, where it is known; of a volume whose data does not come back, its name in the backup.
     #[serde(rename = "pvName", skip_serializing_if = "String::is_empty")]
     pub pv_name: String,
-    /// `PodVolumeRestore`, [`NATIVE_SNAPSHOT`] or [`CSI_SNAPSHOT`]; empty when no data was restored.
+    /// [`POD_VOLUME_RESTORE`], [`NATIVE_SNAPSHOT`] or [`CSI_SNAPSHOT`]; empty when no data was restored.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub restore_method: String,
     /// True when the data came from a repository.
@@ -161,9 +163,94 @@ pub struct RestoreVolumeInfo {
     /// The native snapshot that it was made from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub native_snapshot_info: Option<NativeSnapshotInfo>,
+    /// The pod volume backup that its files come from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pvr_info: Option<PodVolumeRestoreInfo>,
+    /// The movement of its data from a repository.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub snapshot_data_movement_info: Option<DataMovementInfo>,
     /// The result in words for the user. Velero has no such field.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
+}
+
+/// The key of a [`PodVolumeBackupInfo`] in the record of a volume.
+pub const PVB_INFO: &str = "pvbInfo";
+
+/// The backup of the files of a volume through a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodVolumeBackupInfo {
+    /// The snapshot in the repository; empty for a volume that had no files.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub snapshot_handle: String,
+    /// Bytes in all.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub size: i64,
+    /// Bytes that were not taken from the snapshot before.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub incremental_size: i64,
+    /// The node that did it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub node_name: String,
+    /// The program that moved them.
+    pub uploader_type: String,
+    /// The name of the volume in the pod.
+    pub volume_name: String,
+    /// The pod.
+    pub pod_name: String,
+    /// Its namespace.
+    pub pod_namespace: String,
+    /// The phase of the PodVolumeBackup.
+    #[serde(rename = "Phase")]
+    pub phase: String,
+}
+
+/// The restore of the files of a volume through a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodVolumeRestoreInfo {
+    /// The snapshot in the repository.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub snapshot_handle: String,
+    /// Bytes restored.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub size: i64,
+    /// The program that moved them.
+    pub uploader_type: String,
+    /// The name of the volume in the pod.
+    pub volume_name: String,
+    /// The pod.
+    pub pod_name: String,
+    /// Its namespace.
+    pub pod_namespace: String,
+    /// Always empty, as Velero writes it.
+    #[serde(rename = "Phase")]
+    pub phase: String,
+}
+
+fn is_zero(size: &i64) -> bool {
+    *size == 0
+}
+
+/// The movement of data from a repository into a claim.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DataMovementInfo {
+    /// The data mover.
+    pub data_mover: String,
+    /// The program that moves it.
+    pub uploader_type: String,
+    /// The snapshot in the repository.
+    pub snapshot_handle: String,
+    /// The operation of the restore.
+    #[serde(rename = "operationID")]
+    pub operation_id: String,
+    /// Always zero, as Velero writes it.
+    pub size: i64,
+    /// Always empty, as Velero writes it.
+    #[serde(rename = "Phase")]
+    pub phase: String,
 }
 
 /// Facts of a persistent volume.

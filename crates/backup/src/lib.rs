@@ -51,7 +51,7 @@ pub use hook::run_owed_hooks;
 pub use lifeboat_volume::csi::{CsiError, unbound_claims};
 pub use preview::{Preview, PreviewedType, PreviewedVolume, preview};
 pub use request::load::{CheckedPolicies, check_policies};
-pub use request::settings::{MEMORY_BUDGET_MIB, Request, Settings, ValidationErrors, prepared};
+pub use request::settings::{FileMoverSettings, MEMORY_BUDGET_MIB, Request, Settings, ValidationErrors, prepared};
 pub use run::{Outcome, run};
 pub use volumes::explain::{VolumeExplanation, explain_volumes};
 pub use volumes::snapshot_notes::noted_beside_claim;

@@ -129,6 +129,7 @@ pub(crate) async fn scope(
     }
     let commands = side_effects.map(|side_effects| side_effects.commands.clone());
     let native = side_effects.and_then(SideEffects::native).cloned();
+    let files = side_effects.and_then(SideEffects::files).cloned();
     let lane = Lane::new(&catalog, &env.actions, csi)?;
     let hooks = BackupHooks::new(&backup.spec.hooks, &catalog).map_err(ValidationErrors)?;
     let hooks = hooks.with_most(settings.max_hook_timeout);
@@ -153,6 +154,7 @@ pub(crate) async fn scope(
         hooks,
         commands,
         native,
+        files,
         terminating: TerminatingObjects::default(),
     })
 }

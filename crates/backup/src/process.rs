@@ -18,7 +18,7 @@ use crate::output::entry_sender::EntrySender;
 use crate::request::ordered_resources::ordered_key;
 use crate::request::scope::Scope;
 use crate::stage_error::{ActionRefusal, StageError, say_end};
-use crate::volumes::outcomes::Volumes;
+use crate::volumes::outcomes::{VolumeSavers, Volumes};
 use lifeboat_api::Time;
 use lifeboat_archive::operations::BackupOperation;
 use lifeboat_hook::HookTally;
@@ -121,10 +121,15 @@ async fn bring_together(
     let verdicts = Arc::clone(&context.verdicts);
     context.scope.terminating.tell(&context.env.operation.journal);
     let (csi, native) = (context.scope.lane.csi.clone(), context.scope.native.clone());
+    let files = context.scope.files.clone();
     // The last one has it: it is not copied.
     drop(context);
     csi.iter().for_each(CsiSnapshots::tell_unkept_groups);
-    let volumes = Volumes::new(Arc::unwrap_or_clone(verdicts), volumes, (csi.as_ref(), native.as_ref()));
+    let volumes = Volumes::new(
+        Arc::unwrap_or_clone(verdicts),
+        volumes,
+        VolumeSavers { csi: csi.as_ref(), native: native.as_ref(), files: files.as_ref() },
+    );
     Ok(ProcessedFacts { volumes, left_out, operations, hooks })
 }
 

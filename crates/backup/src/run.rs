@@ -12,6 +12,7 @@ use crate::process::{ProcessedFacts, ProcessingStages};
 use crate::request::load::policies;
 use crate::request::settings::{Request, Settings, prepare};
 use crate::stage_error::{ActionRefusal, StageError};
+use crate::volumes::file_backups::{are_there, file_backups};
 use crate::volumes::mover_check::check_movers;
 use crate::volumes::outcomes::Volumes;
 use crate::volumes::side_effects::SideEffects;
@@ -24,6 +25,7 @@ use lifeboat_archive::native_snapshot::NativeSnapshot;
 use lifeboat_object::{ResultScope, Results, chain};
 use lifeboat_operation::Subject;
 use lifeboat_store::{BackupWriter, ClaimOutcome, ClaimRequest, StreamReceiver, stream};
+use lifeboat_volume::fs_backup::FileBackups;
 use lifeboat_volume::native::{NativeSnapshots, SnapshotNote};
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -103,6 +105,9 @@ async fn to_its_end(request: &Request, env: &Env) -> Result<Outcome, BackupError
     }
     if let Some(native) = side_effects.native() {
         native.end().await;
+    }
+    if let Some(files) = side_effects.files() {
+        files.end().await;
     }
     let sealed = match made {
         Ok(RunResult::Archive(unsealed)) => sealed(*unsealed, env).await,
@@ -194,7 +199,8 @@ async fn make(
     let backup = prepare(request, &version, (env.operation.clock)())?;
     let policies = policies(&backup, &request.settings, env).await?;
     let wanted = ObjectsRequest { backup: &backup, policies: policies.as_ref(), settings: &request.settings };
-    check_movers(wanted, env).await?;
+    let saves_files = are_there(&backup, &request.settings, env).await?;
+    check_movers(wanted, saves_files, env).await?;
     let trace = &env.operation.trace;
     let writer = match trace.stage("claim", claim(&backup, &request.settings, env)).await? {
         ClaimOutcome::Writer(writer) => *writer,
@@ -223,6 +229,9 @@ async fn make(
         tell_native(&left, &backup.metadata.name, env);
     }
     native_snapshots(&backup, attempt, env).into_iter().for_each(|native| side_effects.hold_native(native));
+    if saves_files {
+        side_effects.hold_files(file_backups(&backup, &request.settings, env));
+    }
     let objects = objects(wanted, Some(side_effects), env, tasks).await?;
     let ObjectsResult { written, mut learned, kept_out } = Box::pin(walk(request, objects, &writer, env)).await?;
     if attempt > 1 {
@@ -242,6 +251,7 @@ async fn make(
     learned.volumes.tell(&backup, &env.operation.journal);
     let volumes = learned.volumes.records();
     let native = Native { snapshots: learned.volumes.native(), left };
+    let pod_volumes = side_effects.files().map(FileBackups::resources).unwrap_or_default();
     let mut backup = backup;
     // The record lists them beside the namespaces that the user excludes.
     backup.spec.excluded_namespaces.extend(kept_out);
@@ -252,6 +262,7 @@ async fn make(
         written,
         volumes,
         native,
+        pod_volumes,
         operations: learned.operations,
         hooks: learned.hooks,
         tool: request.settings.tool.clone(),
@@ -465,7 +476,18 @@ mod tests {
         let operations = vec![operation.clone()];
         let (volumes, native, tool, cluster_version) = Default::default();
         let hooks = HookTally::default();
-        let unsealed = Unsealed { backup, writer, written, volumes, native, operations, hooks, tool, cluster_version };
+        let unsealed = Unsealed {
+            backup,
+            writer,
+            written,
+            volumes,
+            native,
+            pod_volumes: Vec::new(),
+            operations,
+            hooks,
+            tool,
+            cluster_version,
+        };
         let UnrecordedBackup { backup, closed, .. } = seal(unsealed, &env).await.unwrap();
         let status =
             (backup.status.phase, backup.status.backup_item_operations_attempted, backup.status.completion_timestamp);

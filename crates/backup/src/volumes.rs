@@ -2,6 +2,7 @@
 
 pub(crate) mod decisions;
 pub(crate) mod explain;
+pub(crate) mod file_backups;
 pub(crate) mod mover_check;
 pub(crate) mod outcomes;
 pub(crate) mod policy_exclusions;

@@ -113,6 +113,15 @@ fn hint(pods: &[Value], own: OwnPodMarks<'_>) -> String {
     }
 }
 
+/// The image of this server's container; `None` when its pod cannot be read.
+pub async fn own_image(own: &OwnPod, namespace: &str, cluster: &Cluster) -> Option<String> {
+    let pods = ApiResource::new("", "v1", "pods", "Pod");
+    let body = cluster.get(&pods, Some(namespace), &own.name).await.ok().flatten()?;
+    let pod: Value = serde_json::from_slice(&body).ok()?;
+    let is_own = pod["metadata"]["uid"] == own.uid.as_str();
+    Some(server_image(&pod).to_owned()).filter(|image| is_own && !image.is_empty())
+}
+
 /// The image of the server's container; of the first one when none is known for a server.
 fn server_image(pod: &Value) -> &str {
     let container = serving(pod).unwrap_or(&pod["spec"]["containers"][0]);

@@ -31,6 +31,7 @@ mod work;
 mod world;
 
 pub use extensions::{Extensions, NoPlugins};
+pub use guard::own_image;
 pub use options::{
     Controller, Env, Listeners, Options, ProfileListener, Providers, RandomSource, RepositorySettings, ServerClock,
     SigningKey,

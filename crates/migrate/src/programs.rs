@@ -29,8 +29,8 @@ pub(super) fn findings(found: &VeleroInstallation, program: &str) -> Vec<Finding
         out.push(Finding::new(SwitchEffect::Works, format!("plugins of {image}"), "run as they are"));
     }
     for agent in &found.node_agents {
-        let what = "this version has no node agent: it stays, and nothing asks it to move data";
-        out.push(Finding::new(SwitchEffect::Missing, format!("daemonset {}", agent.name), what));
+        let what = "saves and restores files of volumes for Lifeboat too; it is Velero's until `install --use-node-agent`";
+        out.push(Finding::new(SwitchEffect::Works, format!("daemonset {}", agent.name), what));
     }
     out
 }
@@ -81,8 +81,8 @@ fn flags(flags: &Flags, out: &mut Vec<Finding>) {
         );
     }
     for flag in &flags.for_movers {
-        let what = "this version has no mover: backups with volumes that need one are refused";
-        let next = "save these volumes by snapshots, or set spec.allowUnprotected of backups and schedules that may go on without them";
+        let what = "this version does not move the data of snapshots: backups with such volumes are refused";
+        let next = "let the snapshots of these volumes stay in their storage, or set spec.allowUnprotected of backups and schedules that may go on without them";
         out.push(Finding::new(SwitchEffect::Missing, format!("flag --{flag}"), what).next(next));
     }
     for flag in &flags.without_effect {
@@ -121,8 +121,8 @@ mod tests {
     fn each_flag_of_the_server_that_matters_is_told() {
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         let flags = Flags {
-            without_effect: names(&["fs-backup-timeout"]),
-            for_movers: names(&["default-volumes-to-fs-backup"]),
+            without_effect: names(&["keep-latest-maintenance-jobs"]),
+            for_movers: names(&["default-snapshot-move-data"]),
             unknown: names(&["not-there", "nor-this"]),
             ..Flags::default()
         };
@@ -135,11 +135,11 @@ mod tests {
                 (SwitchEffect::Mend, "flag --nor-this: the server of Lifeboat does not know it, and would not start"),
                 (
                     SwitchEffect::Missing,
-                    "flag --default-volumes-to-fs-backup: this version has no mover: backups with volumes that need one are refused"
+                    "flag --default-snapshot-move-data: this version does not move the data of snapshots: backups with such volumes are refused"
                 ),
                 (
                     SwitchEffect::Differs,
-                    "flag --fs-backup-timeout: is taken, with a warning in the log, and has no effect in this version"
+                    "flag --keep-latest-maintenance-jobs: is taken, with a warning in the log, and has no effect in this version"
                 ),
                 (SwitchEffect::Works, "plugins of velero/velero-plugin-for-gcp:v1.14.2: run as they are"),
             ]

@@ -82,10 +82,11 @@ fn schedule(one: &Schedule, found: &VeleroInstallation) -> Finding {
     }
     if let Some(who) = asks_for_movers(one, &policies, found).filter(|_| !one.spec.template.allow_unprotected) {
         let what = format!(
-            "{who} for movers of data, which this version does not have: its backups are refused where they have volumes that need one"
+            "{who} for data to be moved: without a node agent, and of snapshots, this version does not do that, and its backups are refused \
+             where they have such volumes"
         );
         let next =
-            "save these volumes by snapshots, or set spec.template.allowUnprotected where it may go on without them";
+            "bring in a node agent for files (`install --use-node-agent`), save these volumes by snapshots, or set spec.template.allowUnprotected where it may go on without them";
         return Finding::new(SwitchEffect::Missing, subject, what).next(next);
     }
     Finding::new(SwitchEffect::Works, subject, format!("{} goes on", one.spec.schedule))
@@ -105,7 +106,9 @@ fn asks_for_movers(one: &Schedule, policies: &[&String], found: &VeleroInstallat
         Some(true) => Some(true),
         _ => template.default_volumes_to_fs_backup,
     };
-    if by_files == Some(true) || template.snapshot_move_data == Some(true) {
+    // A node agent saves files.
+    let lacks_agent = found.node_agents.is_empty();
+    if by_files == Some(true) && lacks_agent || template.snapshot_move_data == Some(true) {
         return Some("it asks".to_owned());
     }
     let by_default = |flag: &str, own: Option<bool>| {
@@ -117,7 +120,8 @@ fn asks_for_movers(one: &Schedule, policies: &[&String], found: &VeleroInstallat
             |name: &&&String| matches!(found.policies.get(**name), Some(Ok(checked)) if checked.ask_for_movers);
         policies.iter().find(asking).map(|name| format!("a rule in ConfigMap {name} asks"))
     };
-    by_default("default-volumes-to-fs-backup", by_files)
+    let of_files = || by_default("default-volumes-to-fs-backup", by_files).filter(|_| lacks_agent);
+    of_files()
         .or_else(|| by_default("default-snapshot-move-data", template.snapshot_move_data))
         .or_else(by_policies)
 }

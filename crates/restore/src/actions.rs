@@ -1,6 +1,6 @@
 //! The built-in restore item actions (restore.md 4).
 //!
-//! Each is a function over untyped objects, so that fields that no action knows survive; only two ask the cluster. A
+//! Each is a function over untyped objects, so that fields that no action knows survive; only three ask the cluster. A
 //! field of another type than the API's is left alone.
 
 mod admission;
@@ -13,7 +13,9 @@ mod images;
 mod job;
 pub(crate) mod known;
 mod pod;
+mod pod_volumes;
 mod pvc;
+pub(crate) mod restore_wait;
 mod secret;
 mod service;
 mod service_account;
@@ -24,6 +26,7 @@ pub(crate) mod test_server;
 mod tests;
 
 pub(crate) use config::ActionConfig;
+pub(crate) use pod_volumes::FilesToRestore;
 
 use async_trait::async_trait;
 use lifeboat_action::{ActionError, ActionScope, RestoreItemAction, RestoreItemInput, RestoreItemOutput};
@@ -32,7 +35,7 @@ use lifeboat_cluster::Cluster;
 use std::sync::Arc;
 
 /// The names of the built-in actions, in the order in which they are called; after them come those of CSI snapshots.
-pub const BUILT_IN_ACTIONS: [&str; 14] = [
+pub const BUILT_IN_ACTIONS: [&str; 15] = [
     "velero.io/add-pvc-from-pod",
     "velero.io/admission-webhook-configuration",
     "velero.io/apiservice",
@@ -42,6 +45,7 @@ pub const BUILT_IN_ACTIONS: [&str; 14] = [
     "velero.io/crd-preserve-fields",
     "velero.io/job",
     "velero.io/pod",
+    "velero.io/pod-volume-restore",
     "velero.io/pvc",
     "velero.io/role-bindings",
     "velero.io/secret",
@@ -52,7 +56,11 @@ pub const BUILT_IN_ACTIONS: [&str; 14] = [
 /// The built-in actions, in the order in which they are called; the actions of CSI snapshots follow them. They cache
 /// answers of the cluster: make new ones for each restore.
 #[must_use]
-pub(crate) fn built_in_actions(cluster: &Cluster, config: &ActionConfig) -> Vec<Arc<dyn RestoreItemAction>> {
+pub(crate) fn built_in_actions(
+    cluster: &Cluster,
+    config: &ActionConfig,
+    files: FilesToRestore,
+) -> Vec<Arc<dyn RestoreItemAction>> {
     let rules = config.image_rules.clone();
     vec![
         computed("velero.io/add-pvc-from-pod", &["pods"], pod::add_claims),
@@ -77,6 +85,7 @@ pub(crate) fn built_in_actions(cluster: &Cluster, config: &ActionConfig) -> Vec<
         computed("velero.io/crd-preserve-fields", &["customresourcedefinitions.apiextensions.k8s.io"], crd::restore),
         computed("velero.io/job", &["jobs.batch"], job::restore),
         computed("velero.io/pod", &["pods"], pod::restore),
+        Arc::new(pod_volumes::PodVolumeRestoreAction::new(cluster.clone(), files)),
         computed("velero.io/pvc", &["persistentvolumeclaims"], pvc::restore),
         bindings("velero.io/role-bindings", "rolebindings.rbac.authorization.k8s.io"),
         Arc::new(secret::Secret::new(cluster.clone())),

@@ -18,6 +18,7 @@
 //!   the cluster about the volumes that come back on their old storage, `native` makes volumes from native snapshots,
 //!   `binding` takes volumes and claims apart, `patches` waits for the volumes of new claims, `snapshot_groups` and
 //!   `group_stubs` make and remove stubs for snapshots of groups, `hold_back` keeps back StatefulSets without their storage.
+//!   `movers` finds the node agent, by which files come back from repositories; the room `volume` has the work.
 //! - `hooks`: commands in restored pods, run beside the levels that follow.
 //! - `plan`: a `preview` computes the changes (`planned`), a plan is its lines (`line`, `word`, `file`), and `guard` and
 //!   `confirmed` hold a restore to a plan. `cluster_only` and `owned_claims` are objects that the backup lacks,
@@ -28,7 +29,8 @@
 //!   `checkpoint` and early ends (`stop`).
 //! - `actions`: the built-in restore item actions.
 //!
-//! The engine never writes custom resources. Start reading at [`run`].
+//! The engine writes no custom resources but those that ask for the data of volumes (`lifeboat_volume::fs_backup`). Start reading at
+//! [`run`].
 
 mod actions;
 mod end;
@@ -56,7 +58,9 @@ pub use plan::preview::{PreviewEnd, preview};
 pub use plan::word::{PlanWord, UnknownPlanWord};
 pub use request::load::check_modifiers;
 pub use request::priorities::{ParsePrioritiesError, Priorities};
-pub use request::settings::{Request, Settings, ValidationErrors, check_source, is_restorable, prepared};
+pub use request::settings::{
+    MoverSettings, Request, Settings, ValidationErrors, check_source, is_restorable, prepared,
+};
 pub use state::env::Env;
 pub use state::item_result::ItemResult;
 pub use state::stop::BrokenOff;

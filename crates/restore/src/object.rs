@@ -21,6 +21,7 @@ pub(crate) mod ready;
 pub(crate) mod recreate;
 pub(crate) mod references;
 pub(crate) mod refused;
+pub(crate) mod repository_data;
 pub(crate) mod required_namespaces;
 pub(crate) mod service_accounts;
 pub(crate) mod update;

@@ -324,6 +324,22 @@ impl RestoreFixture {
         *self.api.named_as.lock().unwrap() = place;
     }
 
+    /// Changes each object of this kind when it is created, as its controllers would.
+    pub(crate) fn react(&self, kind: &'static str, change: impl Fn(&mut Value) + Send + 'static) {
+        self.api.reactions.lock().unwrap().insert(kind, Box::new(change));
+    }
+
+    /// Changes the object of the cluster at this path, behind the restore's back.
+    pub(crate) fn change_at(&self, path: &str, change: impl FnOnce(&mut Value)) {
+        change(self.api.objects.lock().unwrap().get_mut(path).expect("an object that is there"));
+    }
+
+    /// The objects of the cluster below this path, in the order of their names.
+    pub(crate) fn below(&self, path: &str) -> Vec<Value> {
+        let objects = self.api.objects.lock().unwrap();
+        objects.iter().filter(|(at, _)| at.starts_with(path)).map(|(_, object)| object.clone()).collect()
+    }
+
     /// The creations and patches that were asked for, each as `METHOD path`, in their order; without those of namespaces.
     pub(crate) fn writes(&self) -> Vec<String> {
         self.api.writes.lock().unwrap().clone()
@@ -393,6 +409,9 @@ pub(crate) async fn backup_with(store: Store, objects: &[Value], files: &[(Backu
     store
 }
 
+/// The change that controllers make to an object when it is created.
+type Reaction = Box<dyn Fn(&mut Value) + Send>;
+
 /// Changes an object, or takes it away.
 type BeforeDeletion = fn(&mut Value) -> bool;
 
@@ -423,7 +442,7 @@ const fn without_status(all: Type) -> Type {
 }
 
 /// Of one group and version after the other, and of each group the preferred version first.
-const TYPES: [Type; 15] = [
+const TYPES: [Type; 20] = [
     of_cluster(served("", "v1", "namespaces", "Namespace")),
     served("", "v1", "configmaps", "ConfigMap"),
     served("", "v1", "pods", "Pod"),
@@ -432,6 +451,7 @@ const TYPES: [Type; 15] = [
     of_cluster(served("", "v1", "persistentvolumes", "PersistentVolume")),
     served("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim"),
     of_cluster(served("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition")),
+    served("apps", "v1", "daemonsets", "DaemonSet"),
     served("batch", "v1", "jobs", "Job"),
     served("example.com", "v2", "widgets", "Widget"),
     served("example.com", "v2", "gadgets", "Gadget"),
@@ -439,6 +459,10 @@ const TYPES: [Type; 15] = [
     served("example.com", "v1", "widgets", "Widget"),
     of_cluster(served("networking.k8s.io", "v1", "ipaddresses", "IPAddress")),
     without_status(served("velero.io", "v1", "schedules", "Schedule")),
+    without_status(served("velero.io", "v1", "restores", "Restore")),
+    without_status(served("velero.io", "v1", "podvolumerestores", "PodVolumeRestore")),
+    without_status(served("velero.io", "v1", "backuprepositories", "BackupRepository")),
+    without_status(served("velero.io", "v2alpha1", "datadownloads", "DataDownload")),
 ];
 
 impl Type {
@@ -515,6 +539,8 @@ struct Api {
     named_as: Mutex<&'static str>,
     /// Change of an object just before the next deletion.
     before_deletion: Mutex<Option<BeforeDeletion>>,
+    /// Changes of objects when they are created, by kind.
+    reactions: Mutex<BTreeMap<&'static str, Reaction>>,
 }
 
 impl Api {
@@ -599,6 +625,9 @@ impl Api {
                 object["metadata"]["creationTimestamp"] = json!("2026-01-01T00:00:01Z");
                 object["metadata"]["uid"] = format!("uid-of-{name}").into();
                 object["metadata"]["resourceVersion"] = "1".into();
+                if let Some(change) = self.reactions.lock().unwrap().get(object["kind"].as_str().unwrap_or_default()) {
+                    change(&mut object);
+                }
                 objects.insert(path, object.clone());
                 if object["kind"] == "ConfigMap" {
                     self.made.lock().unwrap().push(name);

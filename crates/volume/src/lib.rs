@@ -27,12 +27,13 @@ pub use class::{ClassChoice, ClassTrouble, SnapshotClass, SnapshotClasses};
 pub use decide::{Rules, Volume, decide};
 pub use group::{GroupClass, GroupRules};
 pub use inventory::{DecidedVolume, GroupNote, Verdicts, VolumeInventory};
-pub use method::{csi, native};
+pub use method::{csi, data_movement, fs_backup, native};
 pub use priority::Priority;
 pub use record::{Report, Reports, SavedObjects, is_to_be_protected, records, unprotected, unprotected_warning};
 pub use restore_plan::{
-    BackupOrigin, ClaimData, ClaimOfVolume, Loss, RecordedMethod, RecordedVolumes, RestoreMethod, RetainedFacts,
-    RetainedPlan, RetainedVolume, SavedClaim, SavedVolume, UnsupportedMethod, VolumeFiles, VolumeHere, VolumeOfClaim,
-    VolumePermissions, VolumeRefusal, plan_claim, plan_retained, plan_volume,
+    BackupOrigin, ClaimCopy, ClaimData, ClaimOfVolume, FileFormat, FileVolume, FilesOfPods, Loss, MovedSnapshot,
+    Movers, PodFiles, PodName, RecordedMethod, RecordedVolumes, RestoreMeans, RestoreMethod, RetainedFacts,
+    RetainedPlan, RetainedVolume, SavedClaim, SavedFiles, SavedVolume, UnsupportedMethod, VolumeFiles, VolumeHere,
+    VolumeOfClaim, VolumePermissions, VolumeRefusal, is_foreign, plan_claim, plan_retained, plan_volume,
 };
 pub use verdict::{Blocker, Flags, Group, GroupTrouble, Method, MethodReason, Verdict};

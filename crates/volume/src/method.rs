@@ -1,4 +1,7 @@
 //! Methods by which volumes are saved and come back: one folder each.
 
+mod child;
 pub mod csi;
+pub mod data_movement;
+pub mod fs_backup;
 pub mod native;

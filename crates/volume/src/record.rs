@@ -6,7 +6,8 @@ use crate::verdict::{Method, MethodReason, Verdict};
 use lifeboat_api::Time;
 use lifeboat_archive::native_snapshot::NativeSnapshot;
 use lifeboat_archive::volume_info::{
-    BackupVolumeInfo, CSI_SNAPSHOT, CsiSnapshotInfo, FAILED, NATIVE_SNAPSHOT, NativeSnapshotInfo, PvInfo, SUCCEEDED,
+    BackupVolumeInfo, CSI_SNAPSHOT, CsiSnapshotInfo, FAILED, NATIVE_SNAPSHOT, NativeSnapshotInfo, POD_VOLUME_BACKUP,
+    PVB_INFO, PodVolumeBackupInfo, PvInfo, SUCCEEDED,
 };
 use lifeboat_object::first_names;
 use std::collections::{BTreeMap, BTreeSet};
@@ -46,6 +47,9 @@ impl SavedObjects {
 pub struct Reports {
     /// Outcomes of CSI snapshots, by claim.
     pub of_claims: BTreeMap<ClaimKey, Report>,
+    /// Outcomes of volumes that are saved by their files and have no claim, by the namespace and the name of their pod, and their
+    /// name there.
+    pub of_pods: BTreeMap<(String, String, String), Report>,
     /// Outcomes of native snapshots, by the name of the PersistentVolume.
     pub of_volumes: BTreeMap<String, Report>,
 }
@@ -56,6 +60,7 @@ impl Reports {
     pub fn of(&self, decided: &DecidedVolume) -> Option<&Report> {
         match &decided.verdict.method {
             Method::NativeSnapshot => self.of_volumes.get(decided.volume.as_ref()?),
+            Method::FsBackup { .. } if decided.claim.is_none() => self.of_pods.get(decided.of_pod.as_ref()?),
             _ => self.of_claims.get(decided.claim.as_ref()?),
         }
     }
@@ -70,6 +75,15 @@ pub enum Report {
         taken: Option<Time>,
         /// The facts about it for the volume information.
         info: CsiSnapshotInfo,
+    },
+    /// A node agent has saved the files.
+    PodVolume {
+        /// The time when it was begun.
+        begun: Option<Time>,
+        /// The time when it ended.
+        ended: Option<Time>,
+        /// The facts about it for the volume information.
+        info: PodVolumeBackupInfo,
     },
     /// A snapshotter has taken a snapshot.
     NativeSnapshot {
@@ -103,7 +117,7 @@ impl Report {
     /// Returns true if the data is safe.
     #[must_use]
     pub fn is_saved(&self) -> bool {
-        matches!(self, Self::CsiSnapshot { .. } | Self::NativeSnapshot { .. })
+        matches!(self, Self::CsiSnapshot { .. } | Self::NativeSnapshot { .. } | Self::PodVolume { .. })
     }
 
     /// The reason of the failure, which is an error in the results; `None` when it did not fail.
@@ -111,13 +125,17 @@ impl Report {
     pub fn failure(&self) -> Option<&str> {
         match self {
             Self::Failed { why } | Self::NativeFailed { why, .. } => Some(why),
-            Self::CsiSnapshot { .. } | Self::NativeSnapshot { .. } | Self::NotOwned { .. } => None,
+            Self::CsiSnapshot { .. } | Self::NativeSnapshot { .. } | Self::NotOwned { .. } | Self::PodVolume { .. } => {
+                None
+            }
         }
     }
 }
 
 /// The reason for which the data of a volume is not saved whose verdict needs a mover.
-const NO_MOVER: &str = "and this version of Lifeboat has no mover of volume data";
+const NO_MOVER: &str = "and this version of Lifeboat cannot move the data of snapshots";
+/// The same of one that is saved by its files.
+const NO_NODE_AGENT: &str = "and no node agent is there that does it";
 
 /// The records of the volumes in scope: skipped ones, then native snapshots, then those of CSI drivers, each in the
 /// order of [`Verdicts::iter`].
@@ -157,11 +175,34 @@ pub fn records(verdicts: &Verdicts, saved: &SavedObjects, reports: &Reports) -> 
                 info.start_timestamp = *taken;
                 info.csi_snapshot_info = Some(snapshot.clone());
             }
+            (_, Some(Report::PodVolume { begun, ended, info: files })) => {
+                (info.start_timestamp, info.completion_timestamp) = (*begun, *ended);
+                POD_VOLUME_BACKUP.clone_into(&mut info.backup_method);
+                SUCCEEDED.clone_into(&mut info.result);
+                info.other.extend(serde_json::to_value(files).ok().map(|files| (PVB_INFO.to_owned(), files)));
+            }
+            (Method::FsBackup { pod, volume }, Some(Report::Failed { why })) => {
+                POD_VOLUME_BACKUP.clone_into(&mut info.backup_method);
+                FAILED.clone_into(&mut info.result);
+                info.message.clone_from(why);
+                let namespace = decided.claim.as_ref().map(|claim| &claim.namespace);
+                let namespace = namespace.or_else(|| decided.of_pod.as_ref().map(|(namespace, ..)| namespace));
+                let files = PodVolumeBackupInfo {
+                    uploader_type: "kopia".to_owned(),
+                    volume_name: volume.clone(),
+                    pod_name: pod.clone(),
+                    pod_namespace: namespace.cloned().unwrap_or_default(),
+                    phase: "Failed".to_owned(),
+                    ..PodVolumeBackupInfo::default()
+                };
+                info.other.extend(serde_json::to_value(files).ok().map(|files| (PVB_INFO.to_owned(), files)));
+            }
             (Method::CsiSnapshot { .. }, Some(Report::Failed { why })) => failed(&mut info, why.clone()),
             (method, report) => {
                 info.skipped = true;
                 let why = match report {
                     Some(Report::Failed { why }) => why.clone(),
+                    _ if matches!(method, Method::FsBackup { .. }) => NO_NODE_AGENT.to_owned(),
                     _ if method.needs_mover() => NO_MOVER.to_owned(),
                     _ => "and nothing was done".to_owned(),
                 };

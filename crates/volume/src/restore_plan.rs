@@ -5,19 +5,25 @@
 //! data lies on the storage of the volume, [`plan_retained`] decides by the state of the cluster, just before the volume or
 //! its claim is written.
 //!
-//! A method that this version cannot carry out is a [`Loss`] with its reason ([`UnsupportedMethod`]): what is to carry it out
-//! becomes a variant of [`RestoreMethod`], and the compiler names each place that has to act on it.
+//! [`PodFiles`] has the volumes of a pod whose files come from a repository, and [`FilesOfPods`] the pod through which each claim is
+//! filled.
+//!
+//! A method that the environment cannot carry out ([`Movers`]) is a [`Loss`] with its reason ([`UnsupportedMethod`]).
 
 mod claim;
 mod loss;
 mod method;
+mod pod;
 mod recorded;
 mod retained;
 
-pub use claim::{ClaimData, SavedClaim, VolumeOfClaim, plan_claim};
+pub use claim::{ClaimCopy, ClaimData, SavedClaim, VolumeOfClaim, plan_claim};
 pub use loss::{Loss, UnsupportedMethod};
-pub use method::{RestoreMethod, SavedVolume, plan_volume};
-pub use recorded::{RecordedMethod, RecordedVolumes, VolumeFiles};
+pub use method::{Movers, RestoreMeans, RestoreMethod, SavedVolume, plan_volume};
+pub use pod::{FileVolume, FilesOfPods, PodFiles};
+pub use recorded::{
+    FileFormat, MovedSnapshot, PodName, RecordedMethod, RecordedVolumes, SavedFiles, VolumeFiles, is_foreign,
+};
 pub use retained::{
     BackupOrigin, ClaimOfVolume, RetainedFacts, RetainedPlan, RetainedVolume, VolumeHere, VolumePermissions,
     VolumeRefusal, plan_retained,

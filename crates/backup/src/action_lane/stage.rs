@@ -14,6 +14,7 @@ use crate::request::ordered_resources::ordered_key;
 use crate::request::scope::Scope;
 use crate::stage_error::{ActionRefusal, StageError};
 use crate::volumes::decisions::decide;
+use crate::volumes::file_backups::DueFiles;
 use crate::volumes::snapshots::DueSnapshots;
 use lifeboat_store::{Broken, StreamReceiver, StreamSender};
 use lifeboat_volume::Priority;
@@ -52,8 +53,9 @@ pub(crate) async fn run_action_lane(
     });
     let due = DueSnapshots::new(&context);
     let takes_snapshots = !due.is_empty();
+    let files = DueFiles::new(&context);
     let next = AtomicUsize::new(blocks.unlisted().start);
-    let (queue, out) = (Arc::new(Queue { blocks, due, next }), EntrySender::one(sender, ACTING));
+    let (queue, out) = (Arc::new(Queue { blocks, due, files, next }), EntrySender::one(sender, ACTING));
     let acting = async {
         let mut report = report;
         // Nothing else begins before what is in an order has ended.
@@ -65,9 +67,11 @@ pub(crate) async fn run_action_lane(
         }
         // What no hook quiesces waits for nobody.
         let unlisted = queue.blocks.unlisted().filter_map(|block| queue.blocks.get(block));
-        unlisted
-            .filter(|block| !may_have_hooks(block, &context.index))
-            .for_each(|block| queue.due.begin(block, Priority::Normal));
+        unlisted.filter(|block| !may_have_hooks(block, &context.index)).for_each(|block| {
+            queue.due.begin(block, Priority::Normal);
+            queue.files.begin(block);
+        });
+        queue.files.begin_others();
         let mut running = JoinSet::new();
         for _ in 0..workers {
             let worker = Worker::new(Arc::clone(&context), out.for_worker(workers, ACTING));
@@ -77,6 +81,7 @@ pub(crate) async fn run_action_lane(
         if let Some(native) = &context.scope.native {
             unless_cancelled(&context, native.all_ended()).await?;
         }
+        queue.files.all_ended().await;
         Ok::<_, StageError>(report)
     };
     let report = match takes_snapshots {
@@ -91,6 +96,7 @@ pub(crate) async fn run_action_lane(
 struct Queue {
     blocks: Blocks,
     due: DueSnapshots,
+    files: DueFiles,
     next: AtomicUsize,
 }
 
@@ -105,8 +111,12 @@ async fn take_turns(queue: Arc<Queue>, mut worker: Worker) -> Result<SaveReport,
         let quiesced = worker.quiesce(block).await?;
         // Without hooks it was begun before.
         queue.due.begin(block, Priority::Frozen);
+        queue.files.begin(block);
         for number in block {
             worker.indexed(*number).await?;
+        }
+        if !quiesced.is_empty() {
+            queue.files.ended(block).await;
         }
         if !quiesced.is_empty()
             && let Some(native) = &worker.context().scope.native
@@ -127,8 +137,10 @@ async fn take_listed(queue: Arc<Queue>, mut worker: Worker) -> Result<SaveReport
         for number in block {
             let one = std::slice::from_ref(number);
             queue.due.begin(one, Priority::Frozen);
+            queue.files.begin(one);
             worker.indexed(*number).await?;
             queue.due.csi_ended(one).await;
+            queue.files.ended(one).await;
             if let Some(native) = &worker.context().scope.native {
                 unless_cancelled(worker.context(), native.ended(queue.due.volumes(one))).await?;
             }

@@ -122,6 +122,7 @@ async fn scope(record: &Backup, has_snapshots: bool, env: &Env) -> Result<Result
                 hooks: BackupHooks::default(),
                 commands: None,
                 native: None,
+                files: None,
                 terminating: TerminatingObjects::default(),
             })
         }

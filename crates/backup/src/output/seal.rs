@@ -4,7 +4,7 @@
 use crate::env::Env;
 use crate::error::BackupError;
 use crate::output::write::Written;
-use lifeboat_api::{Backup, BackupPhase, BackupProgress, Time, well_known};
+use lifeboat_api::{Backup, BackupPhase, BackupProgress, PodVolumeBackup, Time, well_known};
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::native_snapshot::NativeSnapshot;
 use lifeboat_archive::operations::BackupOperation;
@@ -22,6 +22,8 @@ pub(crate) struct Unsealed {
     pub(crate) written: Written,
     pub(crate) volumes: Vec<BackupVolumeInfo>,
     pub(crate) native: Native,
+    /// The PodVolumeBackups of the volumes that were saved by their files.
+    pub(crate) pod_volumes: Vec<PodVolumeBackup>,
     /// Operations that actions have begun.
     pub(crate) operations: Vec<BackupOperation>,
     /// Commands that were due in pods.
@@ -59,12 +61,22 @@ pub(crate) struct UnrecordedBackup {
 
 /// Puts every file but `velero-backup.json`, and makes the resource as that will have it.
 pub(crate) async fn seal(unsealed: Unsealed, env: &Env) -> Result<UnrecordedBackup, BackupError> {
-    let Unsealed { mut backup, mut writer, written, volumes, native, operations, hooks, tool, cluster_version } =
-        unsealed;
+    let Unsealed {
+        mut backup,
+        mut writer,
+        written,
+        volumes,
+        native,
+        pod_volumes,
+        operations,
+        hooks,
+        tool,
+        cluster_version,
+    } = unsealed;
     writer.record_tarball(&written.summary);
     writer.put(BackupFile::Index, written.index).await?;
     for (file, bytes) in [
-        (BackupFile::PodVolumeBackups, sidecar::encode_nil()),
+        (BackupFile::PodVolumeBackups, encode_pod_volumes(&pod_volumes)?),
         (BackupFile::VolumeSnapshots, native.encode()?),
         (BackupFile::ItemOperations, StoreError::encoded("the item operations", sidecar::encode(&operations))?),
         (BackupFile::ResourceList, StoreError::encoded("the resource list", sidecar::encode(&written.resources))?),
@@ -104,6 +116,14 @@ pub(crate) async fn seal(unsealed: Unsealed, env: &Env) -> Result<UnrecordedBack
     let counts: BTreeMap<String, u64> = written.counts;
     let sealed = writer.seal(&backup.metadata.uid, &tool, counts, &cluster_version).await?;
     Ok(UnrecordedBackup { backup, closed, sealed })
+}
+
+/// The file of the PodVolumeBackups; without any it is that of Velero.
+fn encode_pod_volumes(pod_volumes: &[PodVolumeBackup]) -> Result<Vec<u8>, StoreError> {
+    match pod_volumes {
+        [] => Ok(sidecar::encode_nil()),
+        all => StoreError::encoded("the pod volume backups", sidecar::encode(all)),
+    }
 }
 
 /// A log, to be stored.

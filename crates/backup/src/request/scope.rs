@@ -13,6 +13,7 @@ use lifeboat_hook::BackupHooks;
 use lifeboat_object::{ApiResource, Catalog, GroupResource, Item, ResultScope};
 use lifeboat_select::{BackupFilter, NamespaceFacts, ObjectFacts, is_kept_out};
 use lifeboat_volume::csi::{is_group_of_backup, is_snapshot_of_backup};
+use lifeboat_volume::fs_backup::FileBackups;
 use lifeboat_volume::native::NativeSnapshots;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -37,6 +38,8 @@ pub(crate) struct Scope {
     pub(crate) commands: Option<Commands>,
     /// Takes native snapshots; `None` where none are taken.
     pub(crate) native: Option<NativeSnapshots>,
+    /// Saves the files of volumes; `None` where no node agent is there, or nothing is saved.
+    pub(crate) files: Option<FileBackups>,
     /// Objects that are not in it because they were being deleted.
     pub(crate) terminating: TerminatingObjects,
 }
@@ -186,6 +189,7 @@ pub(crate) fn test_scope(more: Vec<ApiResource>, actions: &lifeboat_action::Acti
         hooks: BackupHooks::default(),
         commands: None,
         native: None,
+        files: None,
         terminating: TerminatingObjects::default(),
     })
 }

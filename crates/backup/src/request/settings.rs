@@ -36,6 +36,8 @@ pub struct Settings {
     pub volume_group_label: String,
     /// The most time that commands of annotations of pods may ask for; `None` for as much as those of a spec.
     pub max_hook_timeout: Option<Duration>,
+    /// The backup of volumes by their files.
+    pub movers: FileMoverSettings,
     /// Feature flags.
     pub features: Features,
     /// Compression level of the archive, 1 to 9.
@@ -55,6 +57,21 @@ pub struct Settings {
     pub take_over: bool,
     /// Name and version of this tool, for the manifest.
     pub tool: String,
+}
+
+/// Settings of the backup of volumes by their files.
+#[derive(Clone, Copy, Debug)]
+pub struct FileMoverSettings {
+    /// Set when a node agent in the namespace of the backup may be used: a server makes the backup, and it is in the cluster.
+    pub may_be_used: bool,
+    /// Longest time for the files of all volumes of one backup.
+    pub fs_backup_timeout: Duration,
+}
+
+impl Default for FileMoverSettings {
+    fn default() -> Self {
+        Self { may_be_used: false, fs_backup_timeout: Duration::from_secs(4 * 3600) }
+    }
 }
 
 /// The default of [`Settings::memory_budget`], in MiB.
@@ -77,6 +94,7 @@ impl Default for Settings {
             moves_snapshot_data: false,
             volume_group_label: well_known::LABEL_VOLUME_GROUP.to_owned(),
             max_hook_timeout: None,
+            movers: FileMoverSettings::default(),
             features: Features::default(),
             compression: 1,
             memory_budget: (MEMORY_BUDGET_MIB as usize) << 20,

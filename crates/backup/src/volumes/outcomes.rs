@@ -2,18 +2,20 @@
 //! volume).
 
 use crate::actions::pv::volume_key;
+use crate::volumes::file_backups::add_reports;
 use lifeboat_api::Backup;
 use lifeboat_archive::native_snapshot::NativeSnapshot;
 use lifeboat_archive::volume_info::BackupVolumeInfo;
-use lifeboat_object::{Item, ResultScope, Severity, first_names};
+use lifeboat_object::{GroupResource, Item, ObjectKey, ResultScope, Severity, first_names};
 use lifeboat_operation::Journal;
 use lifeboat_select::ResourcePolicies;
 use lifeboat_volume::csi::{self, CsiSnapshots, HeldSnapshots, TakenSnapshot};
 use lifeboat_volume::facts::ClaimKey;
+use lifeboat_volume::fs_backup::FileBackups;
 use lifeboat_volume::native::NativeSnapshots;
 use lifeboat_volume::{
-    DecidedVolume, Flags, MethodReason, Report, Reports, Rules, SavedObjects, Verdicts, VolumeInventory, records,
-    unprotected, unprotected_warning,
+    DecidedVolume, Flags, Method, MethodReason, Report, Reports, Rules, SavedObjects, Verdicts, VolumeInventory,
+    records, unprotected, unprotected_warning,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -103,6 +105,17 @@ impl VolumeOutcomes {
 /// Start of an error about the data of a claim in the results.
 const NOT_SAVED: &str = "the data of the claim is not saved";
 
+/// The reason for which files of volumes are not saved.
+const NO_NODE_AGENT: &str = "no node agent is there that does it (`install --use-node-agent`; `local backup` has none)";
+
+/// The parts of a backup that save the data of volumes.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct VolumeSavers<'a> {
+    pub(crate) csi: Option<&'a CsiSnapshots>,
+    pub(crate) native: Option<&'a NativeSnapshots>,
+    pub(crate) files: Option<&'a FileBackups>,
+}
+
 /// The volumes of a backup when all objects went through.
 #[derive(Debug, Default)]
 pub(crate) struct Volumes {
@@ -116,16 +129,14 @@ pub(crate) struct Volumes {
 }
 
 impl Volumes {
-    pub(crate) fn new(
-        mut verdicts: Verdicts,
-        outcomes: VolumeOutcomes,
-        (csi, native): (Option<&CsiSnapshots>, Option<&NativeSnapshots>),
-    ) -> Self {
+    pub(crate) fn new(mut verdicts: Verdicts, outcomes: VolumeOutcomes, savers: VolumeSavers<'_>) -> Self {
+        let VolumeSavers { csi, native, files } = savers;
         let VolumeOutcomes { saved, late, snapshots } = outcomes;
         verdicts.came_late(late);
         let mut reports = Reports {
             of_claims: csi.map(CsiSnapshots::reports).unwrap_or_default(),
             of_volumes: native.map(NativeSnapshots::reports).unwrap_or_default(),
+            of_pods: BTreeMap::new(),
         };
         let taken = csi.map(CsiSnapshots::all_taken).unwrap_or_default();
         for (claim, report) in reports.of_claims.iter_mut().filter(|(_, report)| report.is_saved()) {
@@ -137,6 +148,9 @@ impl Volumes {
             if let Some(why) = why {
                 *report = Report::Failed { why };
             }
+        }
+        if let Some(files) = files {
+            add_reports(files, &verdicts, &mut reports);
         }
         let is_saved = |claim: &ClaimKey| reports.of_claims.get(claim).is_some_and(Report::is_saved);
         let names = taken.into_iter().filter(|(claim, _)| is_saved(claim)).flat_map(|(_, taken)| {
@@ -216,6 +230,13 @@ impl Volumes {
                 journal.item(Severity::Error, &claim.object(), NOT_SAVED, Some(&why));
             }
         }
+        for ((namespace, pod, volume), report) in &self.reports.of_pods {
+            if let Some(why) = report.failure() {
+                let pod = ObjectKey::new(GroupResource::new("", "pods"), Some(namespace), pod);
+                let text = format!("the data of the volume {volume} is not saved");
+                journal.item(Severity::Error, &pod, &text, Some(why));
+            }
+        }
         for (volume, report) in &self.reports.of_volumes {
             if let Some(why) = report.failure() {
                 journal.item(Severity::Error, &volume_key(volume), "the data of the volume is not saved", Some(why));
@@ -227,12 +248,18 @@ impl Volumes {
         if backup.spec.allow_unprotected {
             return;
         }
-        for decided in self.decided().filter(|decided| decided.verdict.method.needs_mover()) {
+        // What was begun has its report.
+        let is_open =
+            |decided: &&DecidedVolume| decided.verdict.method.needs_mover() && self.reports.of(decided).is_none();
+        for decided in self.decided().filter(is_open) {
             let namespace = decided.claim.as_ref().map(|claim| claim.namespace.clone());
             let namespace = namespace.or_else(|| decided.of_pod.as_ref().map(|(namespace, ..)| namespace.clone()));
+            let lack = match decided.verdict.method {
+                Method::FsBackup { .. } => NO_NODE_AGENT,
+                _ => "this version of Lifeboat cannot move the data of snapshots",
+            };
             let text = format!(
-                "the data of {} is not saved: {}: a {} is to be made, and this version of Lifeboat has no mover of volume \
-                 data; --allow-unprotected makes the backup without it",
+                "the data of {} is not saved: {}: a {} is to be made, and {lack}; --allow-unprotected makes the backup without it",
                 decided.name(),
                 decided.verdict.reason(),
                 decided.verdict.done()
@@ -270,14 +297,17 @@ pub(crate) fn ask_for_movers(policies: &ResourcePolicies) -> bool {
 
 /// The reason for which a backup may not begin: volumes whose data this version cannot move, though the backup, a
 /// policy or a default of the server asks for it. A mover that only a pod's annotation asks for is an error of that
-/// volume instead.
-pub(crate) fn refusal<'a>(decided: impl Iterator<Item = &'a DecidedVolume>) -> Option<String> {
+/// volume instead. `saves_files` is true when there is a node agent for volumes that are saved by their files.
+pub(crate) fn refusal<'a>(decided: impl Iterator<Item = &'a DecidedVolume>, saves_files: bool) -> Option<String> {
     let mut names: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut is_of_files = false;
     for decided in decided {
         let verdict = &decided.verdict;
-        if !verdict.method.needs_mover() || matches!(verdict.why, MethodReason::Annotation { .. }) {
+        let is_saved = saves_files && matches!(verdict.method, Method::FsBackup { .. });
+        if is_saved || !verdict.method.needs_mover() || matches!(verdict.why, MethodReason::Annotation { .. }) {
             continue;
         }
+        is_of_files |= matches!(verdict.method, Method::FsBackup { .. });
         let rule = match &verdict.why {
             MethodReason::FsBackupByDefault { .. } => {
                 "files are saved by default (defaultVolumesToFsBackup)".to_owned()
@@ -294,10 +324,15 @@ pub(crate) fn refusal<'a>(decided: impl Iterator<Item = &'a DecidedVolume>) -> O
             format!("{rule}: {}", first_names(&names))
         })
         .collect();
+    let lack = if saves_files || !is_of_files {
+        "this version of Lifeboat cannot move the data of snapshots"
+    } else {
+        NO_NODE_AGENT
+    };
     (!reasons.is_empty()).then(|| {
         format!(
-            "the data of volumes would have to be moved, which this version of Lifeboat cannot do: {}; \
-             --allow-unprotected (spec.allowUnprotected) makes the backup without it",
+            "the data of volumes would have to be moved, and {lack}: {}; --allow-unprotected (spec.allowUnprotected) makes the backup \
+             without it",
             reasons.join("; ")
         )
     })

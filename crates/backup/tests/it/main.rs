@@ -4,6 +4,7 @@
 mod cloud;
 mod deletion;
 mod driver;
+mod files;
 mod finalize;
 mod ground;
 mod groups;

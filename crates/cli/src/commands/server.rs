@@ -17,7 +17,7 @@ use lifeboat_backup::check_policies;
 use lifeboat_client::Client;
 use lifeboat_control::{
     Controller, Env, Extensions, Listeners, Options, OwnPod, ProfileListener, RandomSource, RepositorySettings,
-    ServerClock, SigningKey, serve,
+    ServerClock, SigningKey, own_image, serve,
 };
 use lifeboat_plugin::PluginName;
 use lifeboat_reconcile::LeaseTimes;
@@ -83,7 +83,8 @@ pub(crate) struct ServerArgs {
     /// Interval at which locations are validated, for locations that set none; 0 for once
     #[arg(long, value_parser = flags::duration, default_value = "1m", value_name = "DURATION")]
     store_validation_frequency: Duration,
-    /// Longest time for all file system backups of one backup or restore (no effect yet)
+    /// Longest time for the files of all volumes of one restore, for restores without the annotation
+    /// velero.io/pod-volume-timeout; backups do not look at it yet
     #[arg(long, value_parser = flags::duration, default_value = "4h", value_name = "DURATION")]
     fs_backup_timeout: Duration,
     /// Time for which backups are kept that set none
@@ -95,10 +96,10 @@ pub(crate) struct ServerArgs {
     /// Snapshot locations by provider, for backups that name none
     #[arg(long, value_parser = flags::mappings, value_name = "PROVIDER:NAME,…")]
     default_volume_snapshot_locations: Vec<flags::KeyValuePairs>,
-    /// Back up volumes by their files when backups do not say (this version has no mover: backups with such volumes are refused)
+    /// Back up volumes by their files when backups do not say; node agents do it
     #[arg(long)]
     default_volumes_to_fs_backup: bool,
-    /// Move the data of snapshots when backups do not say (this version has no mover: backups with such volumes are refused)
+    /// Move the data of snapshots when backups do not say (this version cannot: backups with such volumes are refused)
     #[arg(long)]
     default_snapshot_move_data: bool,
     /// Longest time for asynchronous operations, for backups and restores that set none
@@ -284,7 +285,10 @@ impl ServerArgs {
         }
         let cluster = globals.connect_with_pages_of(Some(self.client_page_size)).await?;
         let pod = cluster.token_file().and_then(OwnPod::of_token_file);
-        let options = self.options(globals, self.identity(pod.as_ref())?)?;
+        let mut options = self.options(globals, self.identity(pod.as_ref())?)?;
+        if let Some(pod) = &pod {
+            options.restore.movers.image = own_image(pod, &options.namespace, &cluster).await.unwrap_or_default();
+        }
         check_policies(&options.namespace, &options.backup.global_volume_policies, &cluster)
             .await
             .map_err(|why| anyhow::anyhow!("--global-backup-volume-policies-configmap: {why}"))?;
@@ -379,17 +383,13 @@ impl ServerArgs {
 
     /// Flags that were given and that ask for movers of the data of volumes, which this version does not have.
     pub(crate) fn for_movers(&self) -> Vec<&'static str> {
-        let flags = [
-            ("default-volumes-to-fs-backup", self.default_volumes_to_fs_backup),
-            ("default-snapshot-move-data", self.default_snapshot_move_data),
-        ];
+        let flags = [("default-snapshot-move-data", self.default_snapshot_move_data)];
         flags.into_iter().filter_map(|(flag, given)| given.then_some(flag)).collect()
     }
 
     /// Flags that were given and that nothing of this version looks at.
     pub(crate) fn without_effect(&self, globals: &Globals) -> Vec<&'static str> {
         [
-            ("fs-backup-timeout", self.fs_backup_timeout != Duration::from_secs(4 * 3600)),
             ("max-concurrent-k8s-connections", self.max_concurrent_k8s_connections != 30),
             ("features", globals.features.as_deref().is_some_and(lifeboat_api::has_feature_without_effect)),
             ("keep-latest-maintenance-jobs", self.maintenance.keep_latest_maintenance_jobs.is_some()),
@@ -427,6 +427,12 @@ impl ServerArgs {
             default_item_operation_timeout: self.default_item_operation_timeout,
             default_resource_modifiers: self.default_resource_modifier_configmap.clone(),
             max_hook_timeout: Some(self.max_hook_timeout),
+            movers: lifeboat_restore::MoverSettings {
+                may_be_used: true,
+                fs_backup_timeout: self.fs_backup_timeout,
+                version: VERSION.to_owned(),
+                ..lifeboat_restore::MoverSettings::default()
+            },
             features: globals.features(),
             lists_existing: !self.disable_informer_cache,
             served: true,
@@ -467,6 +473,10 @@ impl ServerArgs {
                 default_item_operation_timeout: self.default_item_operation_timeout,
                 resource_timeout: self.resource_timeout,
                 max_hook_timeout: Some(self.max_hook_timeout),
+                movers: lifeboat_backup::FileMoverSettings {
+                    may_be_used: true,
+                    fs_backup_timeout: self.fs_backup_timeout,
+                },
                 item_block_workers,
                 fs_backup_by_default: self.default_volumes_to_fs_backup,
                 moves_snapshot_data: self.default_snapshot_move_data,

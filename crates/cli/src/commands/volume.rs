@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use lifeboat_action::Actions;
 use lifeboat_api::Backup;
-use lifeboat_backup::{Env, PreviewedVolume, Request, Settings, VolumeExplanation, explain_volumes};
+use lifeboat_backup::{Env, FileMoverSettings, PreviewedVolume, Request, Settings, VolumeExplanation, explain_volumes};
 use lifeboat_operation::Operation;
 use lifeboat_standalone::local_operation::document::document;
 use lifeboat_store::Store;
@@ -68,6 +68,7 @@ impl ExplainArgs {
         let settings = Settings {
             resource_policies: self.resource_policies.as_deref().map(document).transpose()?,
             features: globals.features(),
+            movers: FileMoverSettings { may_be_used: true, ..FileMoverSettings::default() },
             ..Settings::default()
         };
         let env = Env {

@@ -266,6 +266,8 @@ async fn begin(
         }
     };
     request.restore = current.clone();
+    // The backup may name its location otherwise: that of another cluster.
+    request.settings.movers.location.clone_from(&origin.location.metadata.name);
     // The schedule was filled in from the backup; the engine takes one source.
     request.restore.spec.schedule_name.clear();
     let running = lifeboat_restore::run(&request, &env);

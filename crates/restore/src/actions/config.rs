@@ -13,6 +13,8 @@ pub(crate) struct ActionConfig {
     pub(crate) image_rules: Vec<(String, String)>,
     /// Names of storage classes and their replacements.
     pub(crate) storage_classes: BTreeMap<String, String>,
+    /// Settings of the init container that waits for files.
+    pub(crate) restore_wait: BTreeMap<String, String>,
 }
 
 impl ActionConfig {
@@ -23,7 +25,9 @@ impl ActionConfig {
     pub(crate) async fn load(cluster: &Cluster, velero_namespace: &str) -> Result<Self, ActionError> {
         let images = data(cluster, velero_namespace, "velero.io/change-image-name").await?;
         let storage_classes = data(cluster, velero_namespace, "velero.io/change-storage-class").await?;
-        Ok(Self { image_rules: images.values().filter_map(|rule| image_rule(rule)).collect(), storage_classes })
+        let restore_wait = data(cluster, velero_namespace, "velero.io/pod-volume-restore").await?;
+        let image_rules = images.values().filter_map(|rule| image_rule(rule)).collect();
+        Ok(Self { image_rules, storage_classes, restore_wait })
     }
 }
 
@@ -104,6 +108,7 @@ mod tests {
         let server = TestServer::start(vec![
             FixedResponse::list(path("change-image-name"), &[images]),
             FixedResponse::list(path("change-storage-class"), &[classes]),
+            FixedResponse::list(path("pod-volume-restore"), &[config_map("wait", &json!({"cpuLimit": "1"}))]),
         ])
         .await;
         let rule = |old: &str, new: &str| (old.to_owned(), new.to_owned());
@@ -112,6 +117,7 @@ mod tests {
             ActionConfig {
                 image_rules: vec![rule("x", "y,z"), rule("old", "new")],
                 storage_classes: BTreeMap::from([rule("slow", "fast")]),
+                restore_wait: BTreeMap::from([rule("cpuLimit", "1")]),
             }
         );
     }

@@ -25,6 +25,11 @@ pub(crate) fn claim(namespace: &str, name: &str) -> ObjectKey {
     ObjectKey::new(GroupResource::new("", "persistentvolumeclaims"), Some(namespace), name)
 }
 
+/// The key of a pod.
+pub(crate) fn pod(namespace: &str, name: &str) -> ObjectKey {
+    ObjectKey::new(GroupResource::new("", "pods"), Some(namespace), name)
+}
+
 /// The key of a persistent volume.
 pub(crate) fn volume(name: &str) -> ObjectKey {
     ObjectKey::new(GroupResource::new("", "persistentvolumes"), None, name)

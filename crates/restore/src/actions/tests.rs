@@ -1,7 +1,7 @@
 //! Rules that hold for all actions, and the way in which their tests call them.
 
 use super::test_server::{FixedResponse, TestServer};
-use super::{ActionConfig, built_in_actions};
+use super::{ActionConfig, FilesToRestore, built_in_actions};
 use lifeboat_action::{ActionError, RestoreItemInput, RestoreItemOutput};
 use lifeboat_api::{Restore, RestoreSpec};
 use serde_json::{Map, Value, json};
@@ -56,13 +56,14 @@ fn config() -> ActionConfig {
     ActionConfig {
         image_rules: vec![("old".to_owned(), "new".to_owned())],
         storage_classes: BTreeMap::from([("slow".to_owned(), "fast".to_owned())]),
+        ..ActionConfig::default()
     }
 }
 
 #[tokio::test]
 async fn the_table_of_actions() {
     let server = server().await;
-    let table: Vec<_> = built_in_actions(&server.cluster, &config())
+    let table: Vec<_> = built_in_actions(&server.cluster, &config(), FilesToRestore::default())
         .iter()
         .map(|a| {
             let scope = a.applies_to();
@@ -81,6 +82,7 @@ async fn the_table_of_actions() {
         ("crd-preserve-fields", "customresourcedefinitions.apiextensions.k8s.io", "", true),
         ("job", "jobs.batch", "", true),
         ("pod", "pods", "", true),
+        ("pod-volume-restore", "pods", "", true),
         ("pvc", "persistentvolumeclaims", "", true),
         ("role-bindings", "rolebindings.rbac.authorization.k8s.io", "", true),
         ("secret", "secrets", "", true),
@@ -184,7 +186,7 @@ fn unmarked(value: Value) -> Value {
 async fn unknown_fields_survive_every_action() {
     let server = server().await;
     let restore = with_mapping(&[("shop", "copy")]);
-    let actions = built_in_actions(&server.cluster, &config());
+    let actions = built_in_actions(&server.cluster, &config(), FilesToRestore::default());
     for (name, object) in objects() {
         let action = actions.iter().find(|a| a.name() == format!("velero.io/{name}")).unwrap();
         let plain = action.execute(input(&object, &restore)).await.unwrap();
@@ -198,7 +200,7 @@ async fn unknown_fields_survive_every_action() {
 #[tokio::test]
 async fn the_names_of_the_actions_are_those_that_are_told() {
     let server = server().await;
-    let all = built_in_actions(&server.cluster, &config());
+    let all = built_in_actions(&server.cluster, &config(), FilesToRestore::default());
     assert_eq!(all.iter().map(|action| action.name()).collect::<Vec<_>>(), super::BUILT_IN_ACTIONS);
 }
 
@@ -209,7 +211,7 @@ async fn unrelated_objects_are_left_alone() {
     let object = json!({"apiVersion": "example.com/v1", "kind": "Widget",
         "metadata": {"name": "w", "namespace": "shop", "labels": {"a": "b"}, "annotations": {}, "finalizers": ["x"]},
         "spec": {"size": 1, "list": [], "nothing": null}, "data": {"k": "v"}, "status": {"phase": "Ready"}});
-    for action in built_in_actions(&server.cluster, &config()) {
+    for action in built_in_actions(&server.cluster, &config(), FilesToRestore::default()) {
         // This one is called for its label only.
         if action.name() == "velero.io/apiservice" {
             continue;
@@ -234,7 +236,7 @@ fn places(value: &Value, here: &str, out: &mut Vec<String>) {
 async fn odd_shapes_are_survived_without_loss() {
     let server = server().await;
     let restore = with_mapping(&[("shop", "copy")]);
-    let actions = built_in_actions(&server.cluster, &config());
+    let actions = built_in_actions(&server.cluster, &config(), FilesToRestore::default());
     let odd = [
         json!(null),
         json!(true),
@@ -277,7 +279,7 @@ async fn only_a_mapping_or_a_configuration_makes_actions_do_more_than_detach() {
     let server = server().await;
     let more = |config: &ActionConfig, restore: &Restore| {
         let mut names: Vec<String> = Vec::new();
-        for action in built_in_actions(&server.cluster, config) {
+        for action in built_in_actions(&server.cluster, config, FilesToRestore::default()) {
             if !action.only_detaches(restore) {
                 names.push(action.name().to_owned());
             }

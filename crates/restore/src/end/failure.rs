@@ -12,10 +12,11 @@ use lifeboat_archive::layout::RestoreFile;
 use lifeboat_archive::sidecar;
 use lifeboat_object::ResultScope;
 use lifeboat_store::StoreError;
+use lifeboat_volume::fs_backup::cancel_all;
 
 /// Stores the log and the results of a restore that broke off, so that they can be read like those of any other
 /// restore; they name the volumes that it has made and that nothing uses. Removes the objects from the cluster that
-/// exist only for the time of the restore. Returns `restore` with the counts of its warnings and errors.
+/// exist only for the time of the restore, and stops what moves data for it. Returns `restore` with the counts of its warnings and errors.
 ///
 /// # Errors
 /// [`RestoreError`]. That the files of its name are another restore's is none, and nothing is stored then.
@@ -24,6 +25,13 @@ pub async fn record_failure(mut restore: Restore, settings: &Settings, env: &Env
     // Nothing comes after this that could take up what it has made.
     tell_made(&restore, env).await;
     remove_now(&restore, true, env).await;
+    if settings.movers.may_be_used
+        && let Err(why) = cancel_all(&restore, &env.cluster).await
+    {
+        let next = "set spec.cancel of its PodVolumeRestores and DataDownloads";
+        let text = format!("data of volumes may be moved still for this restore: {why}; {next}");
+        env.operation.journal.error(&ResultScope::Velero, text);
+    }
     let closed = env.operation.journal.close();
     count(&mut restore.status, closed.warnings, closed.errors);
     let results = sidecar::encode(&closed.results).map_err(|e| StoreError::Encode("the results", e))?;

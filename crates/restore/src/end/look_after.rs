@@ -9,6 +9,7 @@ use lifeboat_archive::layout::RestoreFile;
 use lifeboat_archive::operations::RestoreOperation;
 use lifeboat_archive::sidecar;
 use lifeboat_store::StoreError;
+use lifeboat_volume::csi::{RESTORE_ACTIONS, operations_of_claims};
 use std::sync::Arc;
 
 /// Asks for the progress of each operation of a pending restore, and ends those whose time is over, or all when the
@@ -68,8 +69,11 @@ async fn ask(operation: &RestoreOperation, restore: &Restore, env: &Env) -> Opti
     Some(inquiry.ask(progress, cancel).await)
 }
 
-/// The action of a name. None of the engine's own begins operations.
+/// The action of a name. Of the engine's own only that of claims begins operations.
 fn action(name: &str, env: &Env) -> Option<Arc<dyn RestoreItemAction>> {
+    if name == RESTORE_ACTIONS[0] {
+        return Some(operations_of_claims(&env.cluster));
+    }
     env.actions.restore_item.iter().find(|action| action.name() == name).cloned()
 }
 

@@ -12,6 +12,7 @@ use lifeboat_hook::HookTally;
 use lifeboat_object::{ObjectKey, Results};
 use lifeboat_operation::RecordsError;
 use lifeboat_store::{Archive, StoreError};
+use lifeboat_volume::fs_backup::FileOutcome;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -151,6 +152,8 @@ pub(crate) struct ObjectsOutcome {
     pub(crate) operations: Arc<Operations>,
     /// Commands that were due in pods.
     pub(crate) hooks: HookTally,
+    /// Files that came into volumes through pods.
+    pub(crate) files: Vec<FileOutcome>,
     /// Objects that were not looked at, because it ended early.
     pub(crate) not_looked_at: u64,
     /// The reason why it did not come to its end.

@@ -9,7 +9,7 @@ use crate::state::env::Env;
 use crate::state::item_result::ItemResult;
 use crate::state::stop::BrokenOff;
 use crate::volumes::patches;
-use crate::volumes::report::FromNative;
+use crate::volumes::report::{FilesReport, FromNative};
 use lifeboat_api::{Restore, RestorePhase, RestoreProgress, RestoreStatus, Time};
 use lifeboat_archive::layout::RestoreFile;
 use lifeboat_archive::sidecar;
@@ -48,7 +48,9 @@ pub(crate) async fn record(
         Some(ItemResult::Updated | ItemResult::Skipped | ItemResult::Differs) => FromNative::WasThere,
         Some(ItemResult::Failed | ItemResult::Removed) | None => FromNative::Failed,
     };
-    let volumes = walked.volumes.retained.treatments.tell(&restore, |key| done.get(key).copied(), from_native);
+    let treatments = &walked.volumes.retained.treatments;
+    let files_report = FilesReport::Outcomes(&walked.files);
+    let volumes = treatments.tell(&restore, |key| done.get(key).copied(), from_native, files_report);
     if let Some(warning) = volumes.warning {
         env.operation.journal.warn(&ResultScope::Velero, warning);
     }

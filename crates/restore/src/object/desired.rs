@@ -1,6 +1,7 @@
 //! Computes the object that an object of the backup is to become (restore.md 2.8 steps 6 to 13). Writes nothing, so
 //! that a preview shows exactly what the restore does.
 
+use crate::actions::restore_wait::RESTORE_WAIT;
 use crate::object::apply::{ActionSelection, Actions, Applied, Need, PrepareError};
 use crate::object::decision::ItemToDecide;
 use crate::object::existing::is_same_state;
@@ -19,9 +20,6 @@ use lifeboat_object::{Catalog, GroupResource, ObjectKey};
 use lifeboat_patch::restored::written_by_cluster;
 use serde_json::{Map, Value};
 use std::sync::Arc;
-
-/// The init container that waits for the volumes of a pod (restore.md 6.1).
-const RESTORE_WAIT: &str = "restore-wait";
 
 /// The target state of an object of the backup.
 pub(crate) enum Desired {
@@ -105,7 +103,7 @@ impl ObjectBuilder {
             return Ok(Desired::skip(why));
         }
         if is_data_upload(&key.resource) {
-            return Ok(Desired::skip("it stands for data in a repository, and this version moves no data"));
+            return Ok(Desired::skip("it stands for data in a repository, which comes back with its claim"));
         }
         if key.resource == GroupResource::new("", "persistentvolumes") && self.volumes.provisioned.contains(&key.name) {
             return Ok(Desired::skip("it is not made on its old storage: its claim is provisioned anew"));
@@ -283,8 +281,7 @@ fn is_mirror_pod(resource: &GroupResource, object: &Value) -> bool {
         && object["metadata"]["annotations"]["kubernetes.io/config.mirror"].as_str().is_some_and(|v| !v.is_empty())
 }
 
-/// Returns true for DataUploads, with which Velero moves snapshot data. The claim of the data is reported as one that
-/// comes back empty.
+/// Returns true for DataUploads, with which Velero moves snapshot data.
 fn is_data_upload(resource: &GroupResource) -> bool {
     *resource == GroupResource::new(lifeboat_api::GROUP, "datauploads")
 }

@@ -8,6 +8,7 @@ use crate::object::desired::{Desired, DesiredObject};
 use crate::object::item_failure::{refused, unreadable};
 use crate::object::item_volumes::{prepared_volume, retained_volume};
 use crate::object::refused::Refused;
+use crate::object::repository_data;
 use crate::object::required_namespaces;
 use crate::object::update;
 use crate::object::write::{ClusterWriter, ToWrite};
@@ -43,6 +44,7 @@ pub(crate) async fn restore(context: &RestoreContext, source: SourceObject, turn
                 }
             }
             Step::Ended(attempt) => {
+                repository_data::note_end(context, &item.source, attempt);
                 if let Some(additional) = item.additional.take() {
                     additional.ended(attempt);
                 }
@@ -183,6 +185,9 @@ async fn begin(context: &RestoreContext, source: &SourceObject, turn: AttemptNum
             });
         }
         ItemRoute::Second { .. } | ItemRoute::Write => {}
+    }
+    if let Err(why) = repository_data::check_claims(context, &source.key, &target, turn) {
+        return Err(refused(context, source, &target, why, turn.last).await);
     }
     match desired(context, source, &target, &object).await {
         Ok(desired) => {

@@ -30,6 +30,7 @@ pub(crate) async fn refused(
         }
         Refused::Stopped | Refused::Unprepared(PrepareError::Stopped) => return Attempt::Later(Obstacle::Passing),
         Refused::Crowded => return Attempt::Later(Obstacle::Crowded),
+        Refused::Filling => return Attempt::Later(Obstacle::Filling),
         Refused::Leaving(terminating) => {
             match terminating.warning_after(target, state.attempts.terminating.of(source.row)) {
                 None => return Attempt::Later(Obstacle::Leaving),

@@ -68,8 +68,11 @@ fn has_data(key: &ObjectKey, pod: &Value, recorded: &RecordedVolumes) -> bool {
     let volumes = pod["spec"]["volumes"].as_array().into_iter().flatten();
     let claims = volumes.filter_map(|volume| volume["persistentVolumeClaim"]["claimName"].as_str());
     let is_saved =
-        |claim: &str| recorded.pod_volumes.iter().any(|one| one.name == claim && one.namespace == key.namespace);
-    named.is_some_and(|names| !names.is_empty()) || claims.into_iter().any(is_saved)
+        |claim: &str| recorded.pod_volumes.keys().any(|one| one.name == claim && one.namespace == key.namespace);
+    let pod = (key.namespace.clone().unwrap_or_default(), key.name.clone());
+    recorded.of_pods.contains_key(&pod)
+        || named.is_some_and(|names| !names.is_empty())
+        || claims.into_iter().any(is_saved)
 }
 
 /// Pods that were left out, by the Job that makes them, both in the cluster.
@@ -105,6 +108,7 @@ pub(crate) fn left_to(job: &ObjectKey) -> String {
 mod tests {
     use super::*;
     use lifeboat_object::GroupResource;
+    use lifeboat_volume::SavedFiles;
     use serde_json::json;
 
     #[test]
@@ -138,7 +142,8 @@ mod tests {
         let job = |uid: &str, status: Value| json!({"metadata": {"uid": uid}, "status": status});
         let claim = |name: &str| json!({"spec": {"volumes": [{"persistentVolumeClaim": {"claimName": name}}]}});
         let recorded = RecordedVolumes {
-            pod_volumes: [key("persistentvolumeclaims", "saved")].into(),
+            pod_volumes: [(key("persistentvolumeclaims", "saved"), SavedFiles::default())].into(),
+            of_pods: [(("shop".to_owned(), "with-files".to_owned()), BTreeMap::new())].into(),
             ..RecordedVolumes::default()
         };
         let mut seen = SeenJobs::default();
@@ -152,6 +157,7 @@ mod tests {
             (key("pods", "alone"), pod(Value::Null, json!({}))),
             (key("pods", "with-claim"), pod(owner("Job", "r"), claim("other"))),
             (key("pods", "with-saved-claim"), pod(owner("Job", "r"), claim("saved"))),
+            (key("pods", "with-files"), pod(owner("Job", "r"), json!({}))),
             (
                 key("pods", "with-volumes"),
                 pod(owner("Job", "r"), json!({"metadata": {"annotations": {ANNOTATION_BACKUP_VOLUMES: "v"}}})),

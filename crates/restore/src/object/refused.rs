@@ -28,6 +28,8 @@ pub(crate) enum Refused {
     Stopped,
     /// It needs to wait for others, and too many do.
     Crowded,
+    /// A claim that it mounts is being filled through another pod.
+    Filling,
 }
 
 /// Describes, for people, the reason why the API server has refused an object, and its consequences.

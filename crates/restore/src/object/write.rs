@@ -7,6 +7,7 @@ use crate::object::existing::is_made_since;
 use crate::object::managed_fields::FieldManagers;
 use crate::object::recreate::{NotDeleted, Replacement, advice};
 use crate::object::refused::{self, Refused};
+use crate::object::repository_data::{self, Written};
 use crate::plan::confirmed::{ConfirmedPlan, PlannedWrite};
 use crate::state::attempt::SourceObject;
 use crate::state::item_result::ItemResult;
@@ -199,6 +200,7 @@ impl ClusterWriter<'_> {
             // A run again has to know whether they have run.
             self.0.state.messages.leave_open(key);
         }
+        repository_data::begin(self.0, &source.key, key, Written { from_backup, in_cluster }).await;
     }
 
     /// The annotation on the object decides, as actions and resource modifiers have left it, then the restore's list of types

@@ -16,7 +16,7 @@ use crate::state::env::Env;
 use crate::state::item_result::ItemResult;
 use crate::state::lock::lock;
 use crate::state::reader::BackupReader;
-use crate::volumes::report::{FromNative, VolumeReport};
+use crate::volumes::report::{FilesReport, FromNative, VolumeReport};
 use crate::walk::existence::{Existence, ExistingObjects, LOOK_FOR};
 use crate::walk::levels::Level;
 use crate::walk::prefetch::PrefetchedState;
@@ -111,8 +111,9 @@ async fn whole_preview(
     }
     // As if every claim were made: one that is there already keeps what it holds.
     let made = |volume: &str| FromNative::Made(volume.to_owned());
+    let treatments = &prepared.builder.volumes.retained.treatments;
     let VolumeReport { records, warning } =
-        prepared.builder.volumes.retained.treatments.tell(&restore, |_| Some(ItemResult::Created), made);
+        treatments.tell(&restore, |_| Some(ItemResult::Created), made, FilesReport::Planned);
     if let Some(warning) = warning {
         env.operation.journal.warn(&ResultScope::Velero, format!("where claims are made anew: {warning}"));
     }

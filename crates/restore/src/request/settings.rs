@@ -21,6 +21,33 @@ pub struct Request {
 /// Default time for which the originals of objects that a restore recreates or removes are kept: 30 days.
 const KEEP_REPLACED: Duration = Duration::from_secs(30 * 24 * 3600);
 
+/// Settings for the movement of volumes' data.
+#[derive(Clone, Debug)]
+pub struct MoverSettings {
+    /// Set when a node agent in the namespace of the restore may be used: a server restores, and the restore is in the cluster.
+    pub may_be_used: bool,
+    /// Longest time for the files of all volumes of one restore.
+    pub fs_backup_timeout: Duration,
+    /// The image of the server, for the init container in which pods wait; empty for that of the Deployment `velero`.
+    pub image: String,
+    /// The version of the server, for an image without a tag.
+    pub version: String,
+    /// The storage location of the backup by its name in the cluster; empty for the one that the backup names.
+    pub location: String,
+}
+
+impl Default for MoverSettings {
+    fn default() -> Self {
+        Self {
+            may_be_used: false,
+            fs_backup_timeout: Duration::from_secs(4 * 3600),
+            image: String::new(),
+            version: String::new(),
+            location: String::new(),
+        }
+    }
+}
+
 /// Settings that are not of one restore.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -36,6 +63,8 @@ pub struct Settings {
     pub default_item_operation_timeout: Duration,
     /// The most time that commands of annotations of pods may ask for; `None` for as much as those of a spec.
     pub max_hook_timeout: Option<Duration>,
+    /// The movement of volumes' data.
+    pub movers: MoverSettings,
     /// Features that are enabled.
     pub features: Features,
     /// The versions in which objects are restored, by type, in place of a ConfigMap.
@@ -79,6 +108,7 @@ impl Default for Settings {
             resource_timeout: Duration::from_secs(600),
             default_item_operation_timeout: Duration::from_secs(4 * 3600),
             max_hook_timeout: None,
+            movers: MoverSettings::default(),
             features: Features::default(),
             version_priorities: None,
             resource_modifiers: None,

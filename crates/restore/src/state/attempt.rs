@@ -34,12 +34,14 @@ pub(crate) enum Obstacle {
     Leaving,
     /// It needs to wait for others, and too many do.
     Crowded,
+    /// A claim that it mounts is being filled through another pod.
+    Filling,
 }
 
 impl Obstacle {
     /// Returns true if the object gets the whole time for retries once this obstacle is gone, however long that took.
     pub(crate) fn restarts_patience(self) -> bool {
-        matches!(self, Self::Leaving | Self::Crowded)
+        matches!(self, Self::Leaving | Self::Crowded | Self::Filling)
     }
 }
 

@@ -34,6 +34,11 @@ impl ClaimedRows {
         is_first
     }
 
+    /// Returns true if an attempt at an object was begun.
+    pub(crate) fn has_begun(&self, row: usize) -> bool {
+        lock(&self.0).rows.get(row / 8).is_some_and(|byte| byte & (1 << (row % 8)) != 0)
+    }
+
     /// Takes an additional item for the caller, which says how the attempt ended; `None` when one was begun before.
     pub(crate) fn begin_extra(&self, row: usize) -> Option<AdditionalAttempt<'_>> {
         self.begin(row).then(|| AdditionalAttempt { begun: self, row, has_ended: false })

@@ -10,9 +10,11 @@ use crate::state::messages::Messages;
 use crate::state::operations::Operations;
 use crate::state::renamed::Renamed;
 use crate::state::terminating::TerminationWaits;
+use crate::state::wait::WaitBudget;
 use crate::state::wait_slots::WaitSlots;
 use crate::volumes::hold_back::LostClaims;
 use crate::volumes::snapshot_groups::SnapshotGroups;
+use lifeboat_volume::fs_backup::FileRestores;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
@@ -29,6 +31,8 @@ pub(crate) struct RestoreState {
     pub(crate) groups: SnapshotGroups,
     /// The commands of pods that are made.
     pub(crate) commands: PodCommands,
+    /// The files that come into volumes through pods that are made.
+    pub(crate) files: FileRestores,
     /// Set when resuming a restore of which an earlier run was cut off.
     pub(crate) is_resumed: bool,
 }
@@ -43,6 +47,8 @@ pub(crate) struct AttemptMemory {
     pub(crate) terminating: TerminationWaits,
     /// Objects that wait for others.
     pub(crate) wait_slots: WaitSlots,
+    /// The waits for claims that are filled through other pods.
+    pub(crate) filling: WaitBudget,
 }
 
 /// Facts about objects that were handled, for other objects and for the end of the restore.
@@ -53,6 +59,8 @@ pub(crate) struct ItemNotes {
     pub(crate) defined: Defined,
     /// Claims that could not be restored.
     pub(crate) lost_claims: LostClaims,
+    /// Rows of pods whose attempts have ended.
+    pub(crate) ended_pods: Mutex<HashSet<usize>>,
     /// Pods that were left to the Jobs that make them.
     pub(crate) left_to_jobs: LeftToJobs,
     /// Objects that others need, that the backup does not have, and that were named in a warning.

@@ -6,20 +6,32 @@
 use crate::state::lock::lock;
 use lifeboat_object::{GroupResource, ObjectKey};
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Mutex;
 
-/// Claims that could not be restored, by target namespace.
+/// Claims that could not be restored, by target namespace, and pods.
 #[derive(Debug, Default)]
-pub(crate) struct LostClaims(Mutex<BTreeMap<String, BTreeSet<String>>>);
+pub(crate) struct LostClaims {
+    claims: Mutex<BTreeMap<String, BTreeSet<String>>>,
+    /// Pods that could not be restored.
+    pods: Mutex<HashSet<[u8; 16]>>,
+}
 
 impl LostClaims {
-    /// Remembers an object of the cluster that could not be restored, when it is a claim.
+    /// Remembers an object of the cluster that could not be restored, when it is a claim or a pod.
     pub(crate) fn add(&self, target: &ObjectKey) {
+        if target.resource == GroupResource::new("", "pods") {
+            lock(&self.pods).insert(target.digest());
+        }
         if target.resource == GroupResource::new("", "persistentvolumeclaims") {
             let namespace = target.namespace.clone().unwrap_or_default();
-            lock(&self.0).entry(namespace).or_default().insert(target.name.clone());
+            lock(&self.claims).entry(namespace).or_default().insert(target.name.clone());
         }
+    }
+
+    /// Returns true if a pod of the cluster could not be restored.
+    pub(crate) fn has_pod(&self, target: &ObjectKey) -> bool {
+        lock(&self.pods).contains(&target.digest())
     }
 
     /// The claim whose loss holds a StatefulSet back; `None` for other objects.
@@ -27,7 +39,7 @@ impl LostClaims {
         if target.resource != GroupResource::new("apps", "statefulsets") {
             return None;
         }
-        lost_claim(object, lock(&self.0).get(target.namespace.as_deref()?)?).map(str::to_owned)
+        lost_claim(object, lock(&self.claims).get(target.namespace.as_deref()?)?).map(str::to_owned)
     }
 }
 

@@ -6,9 +6,10 @@ use crate::volumes::patch::{ClaimState, VolumeState, claim_state, volume_state};
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use jiff::Timestamp;
-use lifeboat_api::{Restore, label_value, well_known};
+use lifeboat_api::{OperationPhase, Restore, label_value, well_known};
 use lifeboat_archive::layout::{BackupFile, RestoreFile};
-use lifeboat_archive::volume_info::{BackupVolumeInfo, CSI_SNAPSHOT, PvInfo, RestoreVolumeInfo};
+use lifeboat_archive::operations::RestoreOperation;
+use lifeboat_archive::volume_info::{BackupVolumeInfo, CSI_SNAPSHOT, POD_VOLUME_RESTORE, PvInfo, RestoreVolumeInfo};
 use lifeboat_cluster::{ClusterError, ListRequest, MergePatch};
 use lifeboat_object::{ApiResource, ResultScope, first_names};
 use lifeboat_store::StoreError;
@@ -46,9 +47,10 @@ enum ClaimProgress {
     Failed(String),
 }
 
-/// Returns true if the volume information describes a claim whose volume is awaited.
+/// Returns true if the volume information describes a claim whose volume is awaited, and is given what that of the backup had.
 pub(crate) fn waits(info: &RestoreVolumeInfo) -> bool {
-    info.restore_method == CSI_SNAPSHOT && !info.snapshot_data_moved
+    let is_provisioned = info.restore_method == CSI_SNAPSHOT || info.restore_method == POD_VOLUME_RESTORE;
+    is_provisioned && !info.pvc_name.is_empty()
 }
 
 /// Warns of claims that get their volumes after a restore has ended early; `None` when there are none.
@@ -57,7 +59,7 @@ pub(crate) fn unwaited(infos: &[RestoreVolumeInfo]) -> Option<String> {
     let names: Vec<String> = names.map(|info| format!("{}/{}", info.pvc_namespace, info.pvc_name)).collect();
     let text = || {
         format!(
-            "nobody looks whether these claims get their volumes from their snapshots, nor gives those the reclaim policies and labels \
+            "nobody looks whether these claims get their volumes, nor gives those the reclaim policies and labels \
              of the backup: {}",
             first_names(&names)
         )
@@ -71,7 +73,10 @@ pub(crate) async fn look(restore: &Restore, patience: Duration, env: &Env) -> Re
     let name = &restore.metadata.name;
     let mut infos: Vec<RestoreVolumeInfo> =
         env.store.restore_file(name, RestoreFile::VolumeInfo).await?.unwrap_or_default();
-    let due = due(restore, &infos, env).await?;
+    let unmoved = unmoved(name, env).await?;
+    let is_due = |info: &RestoreVolumeInfo| waits(info) && !unmoved.contains(&moved_by(info));
+    let awaited: Vec<&RestoreVolumeInfo> = infos.iter().filter(|info| is_due(info)).collect();
+    let due = due(restore, &awaited, env).await?;
     if due.is_empty() {
         return Ok(true);
     }
@@ -90,10 +95,23 @@ pub(crate) async fn look(restore: &Restore, patience: Duration, env: &Env) -> Re
     }
     let why = if restore.spec.cancel { "the restore was cancelled".to_owned() } else { over(patience) };
     looker.tell(&due, &came, &why).await;
-    name_volumes(&mut infos, &due, &came);
+    name_volumes(infos.iter_mut().filter(|info| is_due(info)), &due, &came);
     let bytes = StoreError::encoded("the volume information", lifeboat_archive::sidecar::encode(&infos))?;
     env.store.put_restore_file(name, RestoreFile::VolumeInfo, bytes).await?;
     Ok(true)
+}
+
+/// The operations of a restore that have not brought the data of their claims: nobody waits for those volumes.
+async fn unmoved(name: &str, env: &Env) -> Result<BTreeSet<String>, StoreError> {
+    let operations: Option<Vec<RestoreOperation>> = env.store.restore_file(name, RestoreFile::ItemOperations).await?;
+    let unmoved =
+        operations.unwrap_or_default().into_iter().filter(|one| one.status.phase != Some(OperationPhase::Completed));
+    Ok(unmoved.map(|one| one.spec.operation_id).collect())
+}
+
+/// The operation that brings the data of a claim; empty where none does.
+fn moved_by(info: &RestoreVolumeInfo) -> String {
+    info.snapshot_data_movement_info.as_ref().map(|moved| moved.operation_id.clone()).unwrap_or_default()
 }
 
 fn over(patience: Duration) -> String {
@@ -101,8 +119,8 @@ fn over(patience: Duration) -> String {
 }
 
 /// The claims to look after.
-async fn due(restore: &Restore, infos: &[RestoreVolumeInfo], env: &Env) -> Result<Vec<DueClaim>, StoreError> {
-    if !infos.iter().any(waits) {
+async fn due(restore: &Restore, infos: &[&RestoreVolumeInfo], env: &Env) -> Result<Vec<DueClaim>, StoreError> {
+    if infos.is_empty() {
         return Ok(Vec::new());
     }
     let backup = &restore.spec.backup_name;
@@ -114,7 +132,7 @@ async fn due(restore: &Restore, infos: &[RestoreVolumeInfo], env: &Env) -> Resul
         .into_iter()
         .map(|info| ((target(&info.pvc_namespace), info.pvc_name.clone()), info))
         .collect();
-    let due = infos.iter().filter(|info| waits(info)).map(|info| {
+    let due = infos.iter().map(|info| {
         let before = before.get(&(info.pvc_namespace.clone(), info.pvc_name.clone()));
         DueClaim {
             namespace: info.pvc_namespace.clone(),
@@ -329,14 +347,19 @@ impl ClaimChecker<'_> {
 }
 
 /// Puts the names of the volumes into the volume information.
-fn name_volumes(infos: &mut [RestoreVolumeInfo], due: &[DueClaim], came: &[ClaimProgress]) {
-    for ((info, due), came) in infos.iter_mut().filter(|info| waits(info)).zip(due).zip(came) {
+fn name_volumes<'a>(infos: impl Iterator<Item = &'a mut RestoreVolumeInfo>, due: &[DueClaim], came: &[ClaimProgress]) {
+    for ((info, due), came) in infos.zip(due).zip(came) {
         debug_assert_eq!((&info.pvc_namespace, &info.pvc_name), (&due.namespace, &due.name));
         match came {
             ClaimProgress::Bound(volume) => {
                 info.pv_name.clone_from(volume);
+                if info.csi_snapshot_info.is_none() {
+                    // What is said of its data holds.
+                    continue;
+                }
                 info.message = "the claim has a new volume from the CSI snapshot of its data".to_owned();
             }
+            ClaimProgress::Late if info.csi_snapshot_info.is_none() => {}
             ClaimProgress::Late => {
                 info.message =
                     "the claim gets a new volume from the CSI snapshot of its data when a pod uses it".to_owned();
@@ -361,11 +384,16 @@ mod tests {
             snapshot_data_moved,
             ..RestoreVolumeInfo::default()
         };
-        let others =
-            [info("moved", CSI_SNAPSHOT, true), info("native", "NativeSnapshot", false), info("empty", "", false)];
+        let others = [
+            info("native", "NativeSnapshot", false),
+            info("empty", "", false),
+            RestoreVolumeInfo { pvc_name: String::new(), ..info("", POD_VOLUME_RESTORE, false) },
+        ];
         assert_eq!(unwaited(&others), None);
-        let all = [&others[..], &[info("a", CSI_SNAPSHOT, false), info("b", CSI_SNAPSHOT, false)]].concat();
+        let named =
+            [info("a", CSI_SNAPSHOT, false), info("b", CSI_SNAPSHOT, true), info("c", POD_VOLUME_RESTORE, false)];
+        let all = [&others[..], &named].concat();
         let told = unwaited(&all).unwrap();
-        assert!(told.ends_with("of the backup: shop/a, shop/b"), "{told}");
+        assert!(told.ends_with("of the backup: shop/a, shop/b, shop/c"), "{told}");
     }
 }

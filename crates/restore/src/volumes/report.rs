@@ -1,17 +1,24 @@
 //! Reports about the volumes and claims of a restore. Pure.
 
 use crate::state::item_result::ItemResult;
+use crate::volumes::repository_records::{filled, moved, of_pod_volume};
 use lifeboat_api::Restore;
-use lifeboat_api::well_known::ANNOTATION_ALLOW_EMPTY_VOLUMES;
+use lifeboat_api::well_known::{ANNOTATION_ALLOW_EMPTY_VOLUMES, ANNOTATION_DATA_UPLOAD_NAME};
 use lifeboat_archive::native_snapshot::NativeSnapshot;
 use lifeboat_archive::volume_info::{
     CSI_SNAPSHOT, CsiSnapshotInfo, NATIVE_SNAPSHOT, NativeSnapshotInfo, RestoreVolumeInfo,
 };
-use lifeboat_object::{ObjectKey, first_names};
+use lifeboat_object::{GroupResource, ObjectKey, first_names};
 use lifeboat_volume::csi::{restored_name, snapshot_of_claim};
-use lifeboat_volume::{ClaimData, Loss, RecordedVolumes, RestoreMethod, SavedClaim, VolumeOfClaim, plan_claim};
+use lifeboat_volume::data_movement::operation_id;
+use lifeboat_volume::fs_backup::FileOutcome;
+use lifeboat_volume::{
+    ClaimCopy, ClaimData, FileFormat, FilesOfPods, Loss, MovedSnapshot, Movers, RecordedVolumes, RestoreMeans,
+    RestoreMethod, SavedClaim, VolumeOfClaim, plan_claim,
+};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// The volumes and claims of a restore, for its volume information file and its warning.
 #[derive(Clone, Debug, Default)]
@@ -24,6 +31,15 @@ pub(crate) struct VolumeTreatments {
     failed_claims: BTreeSet<ObjectKey>,
     /// The reasons why data was not saved that was to be, by volume.
     failures: BTreeMap<String, String>,
+    /// The movers that the restore has.
+    movers: Movers,
+    /// The formats of the repositories that have the files of claims.
+    files: BTreeMap<ObjectKey, FileFormat>,
+    /// The snapshots of claims that were moved, as the volume information has them, and by their DataUploads.
+    moved: BTreeMap<ObjectKey, MovedSnapshot>,
+    uploads: BTreeMap<String, MovedSnapshot>,
+    /// The pods through which claims are filled.
+    pods: Arc<FilesOfPods>,
 }
 
 #[derive(Clone, Debug)]
@@ -41,8 +57,12 @@ struct RestoredClaim {
     key: ObjectKey,
     /// The name of its volume; empty for none.
     volume: String,
+    /// Its UID in the backup.
+    uid: String,
     /// The name of the VolumeSnapshot with its data, and the record of it in the backup.
     snapshot: Option<(String, CsiSnapshotInfo)>,
+    /// The DataUpload that its annotation names.
+    upload: Option<String>,
 }
 
 /// The report about the volumes of a restore.
@@ -52,6 +72,15 @@ pub(crate) struct VolumeReport {
     pub(crate) records: Vec<RestoreVolumeInfo>,
     /// A single warning for all data that is not restored.
     pub(crate) warning: Option<String>,
+}
+
+/// The state of the files that come from repositories.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum FilesReport<'a> {
+    /// A preview takes all of them for restored.
+    Planned,
+    /// These outcomes are known.
+    Outcomes(&'a [FileOutcome]),
 }
 
 /// The outcome for a volume that was to be made from its native snapshot.
@@ -83,9 +112,74 @@ impl VolumeTreatments {
         self.failures.insert(volume.to_owned(), why.to_owned());
     }
 
-    /// Notes the claims whose CSI snapshot failed when the backup was made.
-    pub(crate) fn failed_claims(&mut self, claims: &BTreeSet<ObjectKey>) {
-        self.failed_claims.clone_from(claims);
+    /// Notes the records of the backup about its claims, and the movers that the restore has.
+    pub(crate) fn records(&mut self, recorded: &RecordedVolumes, movers: Movers) {
+        self.failed_claims.clone_from(&recorded.failed_claims);
+        self.files = recorded.pod_volumes.iter().map(|(claim, files)| (claim.clone(), files.format)).collect();
+        self.moved.clone_from(&recorded.moved);
+        self.movers = movers;
+    }
+
+    /// Notes the pods through which claims are filled, and the DataUploads of the backup. Gives the volumes that must not be made
+    /// again, which only their claims tell.
+    pub(crate) fn settle(
+        &mut self,
+        pods: Arc<FilesOfPods>,
+        uploads: &BTreeMap<String, MovedSnapshot>,
+    ) -> BTreeSet<String> {
+        (self.pods, self.uploads) = (pods, uploads.clone());
+        let mut anew = BTreeSet::new();
+        for claim in self.claims.iter().filter(|claim| !claim.volume.is_empty()) {
+            let known = self.volumes.get(&claim.volume).map(|volume| volume.method);
+            let is_anew = match self.copy(claim) {
+                Some(ClaimCopy::Moved { .. }) => known.is_none_or(|method| method == RestoreMethod::AsIs),
+                Some(ClaimCopy::Files(_)) => known.is_none(),
+                Some(ClaimCopy::Snapshot) | None => false,
+            };
+            if is_anew {
+                anew.insert(claim.volume.clone());
+            }
+        }
+        for name in &anew {
+            if let Some(volume) = self.volumes.get_mut(name) {
+                volume.method = RestoreMethod::DataMovement;
+            }
+        }
+        anew
+    }
+
+    /// The data of a claim of the backup that a data mover brings; `None` for other claims.
+    pub(crate) fn moved(&self, claim: &Value, restore: &Restore) -> Option<MovedSnapshot> {
+        let text = |field: &str| claim["metadata"][field].as_str().unwrap_or_default();
+        let claims = GroupResource::new("", "persistentvolumeclaims");
+        let key = ObjectKey::new(claims, Some(text("namespace")), text("name"));
+        let claim = self.read(&key, claim, CsiSnapshotInfo::default());
+        let is_moved = self.data(&claim, restore) == ClaimData::FromMovedSnapshot;
+        self.moved_snapshot(&claim).filter(|_| is_moved).cloned()
+    }
+
+    /// Returns true if the data of any claim was moved.
+    pub(crate) fn has_moved(&self) -> bool {
+        !self.moved.is_empty() || !self.uploads.is_empty()
+    }
+
+    fn moved_snapshot(&self, claim: &RestoredClaim) -> Option<&MovedSnapshot> {
+        if self.failed_claims.contains(&claim.key) {
+            return None;
+        }
+        let of_upload = claim.upload.as_ref().and_then(|upload| self.uploads.get(upload));
+        of_upload.or_else(|| self.moved.get(&claim.key))
+    }
+
+    /// The copy of its data that the backup records of a claim itself.
+    fn copy(&self, claim: &RestoredClaim) -> Option<ClaimCopy> {
+        if claim.snapshot.is_some() {
+            return Some(ClaimCopy::Snapshot);
+        }
+        if let Some(moved) = self.moved_snapshot(claim) {
+            return Some(ClaimCopy::Moved { is_foreign: moved.is_foreign() });
+        }
+        self.files.get(&claim.key).copied().map(ClaimCopy::Files)
     }
 
     /// Adds a claim to restore.
@@ -98,15 +192,18 @@ impl VolumeTreatments {
     fn read(&self, key: &ObjectKey, claim: &Value, info: CsiSnapshotInfo) -> RestoredClaim {
         let volume = claim.pointer("/spec/volumeName").and_then(Value::as_str).unwrap_or_default().to_owned();
         let name = snapshot_of_claim(claim).filter(|_| !self.failed_claims.contains(key));
-        RestoredClaim { key: key.clone(), volume, snapshot: name.map(|name| (name.to_owned(), info)) }
+        let snapshot = name.map(|name| (name.to_owned(), info));
+        let upload = claim["metadata"]["annotations"][ANNOTATION_DATA_UPLOAD_NAME].as_str().map(str::to_owned);
+        let uid = claim["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+        RestoredClaim { key: key.clone(), volume, uid, snapshot, upload }
     }
 
     /// The reason why a claim of the backup would come back without data that the backup was to have, as a part of a
-    /// sentence. `None` when its data is restored, or was not requested.
-    pub(crate) fn loss(&self, key: &ObjectKey, claim: &Value, restore: &Restore) -> Option<String> {
+    /// sentence, and the next step. `None` when its data is restored, or was not requested.
+    pub(crate) fn loss(&self, key: &ObjectKey, claim: &Value, restore: &Restore) -> Option<(String, &'static str)> {
         let claim = self.read(key, claim, CsiSnapshotInfo::default());
         match self.data(&claim, restore) {
-            ClaimData::Lost(loss) if loss.holds_back() => Some(self.why(loss, &claim.volume)),
+            ClaimData::Lost(loss) if loss.holds_back() => Some((self.why(loss, &claim.volume), loss.next())),
             _ => None,
         }
     }
@@ -132,30 +229,36 @@ impl VolumeTreatments {
         let saved = SavedClaim {
             volume_name: &claim.volume,
             volume: self.volumes.get(&claim.volume).map(of_claim),
-            has_snapshot: claim.snapshot.is_some(),
+            copy: self.copy(claim),
+            has_pod: self.pods.fill(claim.key.namespace.as_deref().unwrap_or_default(), &claim.key.name),
         };
-        plan_claim(saved, restore.spec.restore_pvs != Some(false))
+        plan_claim(saved, RestoreMeans { wants_volumes: restore.spec.restore_pvs != Some(false), movers: self.movers })
     }
 
     /// Reports about every claim and volume. `done` returns the outcome for a claim of the backup: one that existed
-    /// before keeps its data. `from_native` returns the outcome for volumes that were to be made from native snapshots.
+    /// before keeps its data. `from_native` returns the outcome for volumes that were to be made from native snapshots, and
+    /// `files` has those of files from repositories.
     pub(crate) fn tell(
         &self,
         restore: &Restore,
         done: impl Fn(&ObjectKey) -> Option<ItemResult>,
         from_native: impl Fn(&str) -> FromNative,
+        files: FilesReport<'_>,
     ) -> VolumeReport {
         let mut claims: Vec<&RestoredClaim> = self.claims.iter().collect();
         claims.sort_by(|a, b| a.key.cmp(&b.key));
         let claimed: BTreeSet<&str> = claims.iter().map(|claim| claim.volume.as_str()).collect();
         let (mut empty, mut unmade) = (Lost::default(), Lost::default());
         let of_claim = |claim: &RestoredClaim| {
-            let outcome = VolumeOutcome { action: done(&claim.key), native: from_native(&claim.volume) };
+            let outcome = VolumeOutcome { action: done(&claim.key), native: from_native(&claim.volume), files };
             self.record_of_claim(claim, restore, outcome, &mut empty)
         };
         let mut records: Vec<RestoreVolumeInfo> = claims.into_iter().map(of_claim).collect();
         let alone = self.volumes.iter().filter(|(name, volume)| volume.included && !claimed.contains(name.as_str()));
         records.extend(alone.map(|(name, volume)| self.record_of_volume(name, volume, from_native(name), &mut unmade)));
+        if let FilesReport::Outcomes(outcomes) = files {
+            records.extend(outcomes.iter().filter(|one| one.claim.is_none()).map(of_pod_volume));
+        }
         VolumeReport { records, warning: warning(&empty, &unmade) }
     }
 
@@ -164,7 +267,7 @@ impl VolumeTreatments {
         &self,
         claim: &RestoredClaim,
         restore: &Restore,
-        outcome: VolumeOutcome,
+        outcome: VolumeOutcome<'_>,
         empty: &mut Lost,
     ) -> RestoreVolumeInfo {
         let key = &claim.key;
@@ -210,6 +313,15 @@ impl VolumeTreatments {
                 let why = self.why(loss, &claim.volume);
                 format!("{why}: the claim is provisioned anew and comes back empty")
             }
+            (ClaimData::FromFiles, Some(ItemResult::Created | ItemResult::Recreated)) => {
+                record.pv_name.clear();
+                filled(&mut record, &key.name, &source, outcome.files)
+            }
+            (ClaimData::FromMovedSnapshot, Some(ItemResult::Created | ItemResult::Recreated)) => {
+                record.pv_name.clear();
+                let moved_snapshot = self.moved_snapshot(claim).cloned().unwrap_or_default();
+                moved(&mut record, &moved_snapshot, operation_id(&restore.metadata.uid, &claim.uid))
+            }
             (ClaimData::FromSnapshot, Some(ItemResult::Created | ItemResult::Recreated)) => {
                 CSI_SNAPSHOT.clone_into(&mut record.restore_method);
                 record.pv_name.clear();
@@ -245,7 +357,7 @@ impl VolumeTreatments {
                 FromNative::Failed => "the volume was not made: its error says why".to_owned(),
                 FromNative::Made(_) | FromNative::WasThere => self.retained(name),
             },
-            RestoreMethod::CsiSnapshot => lost(Loss::WithClaim),
+            RestoreMethod::CsiSnapshot | RestoreMethod::FsBackup | RestoreMethod::DataMovement => lost(Loss::WithClaim),
             RestoreMethod::Empty(loss) => lost(loss),
         };
         record
@@ -253,9 +365,10 @@ impl VolumeTreatments {
 }
 
 /// The outcome of a restore for a claim and with the native snapshot of its volume.
-struct VolumeOutcome {
+struct VolumeOutcome<'a> {
     action: Option<ItemResult>,
     native: FromNative,
+    files: FilesReport<'a>,
 }
 
 /// Records the outcome for a volume that was to be made from this snapshot, with a message.

@@ -2,6 +2,7 @@
 
 use crate::volumes::native::NativeVolumeRestore;
 use crate::volumes::retained::RetainedVolumes;
+use lifeboat_volume::data_movement::DownloadSettings;
 use std::collections::BTreeSet;
 
 /// The volumes of a restore.
@@ -13,4 +14,6 @@ pub(crate) struct RestoredVolumes {
     pub(crate) native: NativeVolumeRestore,
     /// Volumes that come back as they are, and data that does not come.
     pub(crate) retained: RetainedVolumes,
+    /// The location of the backup, from which data movers bring data.
+    pub(crate) downloads: DownloadSettings,
 }

@@ -10,21 +10,22 @@ use lifeboat_api::well_known::{ANNOTATION_ALLOW_EMPTY_VOLUMES, ANNOTATION_REBIND
 use lifeboat_cluster::{Cluster, ClusterError, MergePatch};
 use lifeboat_object::{ApiResource, GroupResource, ObjectKey, first_names};
 use lifeboat_volume::{
-    BackupOrigin, ClaimOfVolume, RetainedFacts, RetainedPlan, RetainedVolume, VolumeHere, VolumePermissions,
-    plan_retained,
+    BackupOrigin, ClaimOfVolume, FilesOfPods, PodFiles, RetainedFacts, RetainedPlan, RetainedVolume, VolumeHere,
+    VolumePermissions, plan_retained,
 };
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Retained volumes and lost data of a restore.
 #[derive(Debug, Default)]
 pub(crate) struct RetainedVolumes {
     /// Volumes that come back as they are, by their names.
     pub(crate) volumes: BTreeMap<String, RetainedVolume>,
-    /// Volumes of pods without claims whose data lies in a repository, by namespace and name of the pod.
-    pub(crate) of_pods: BTreeMap<(String, String), BTreeSet<String>>,
+    /// The volumes of pods whose files lie in a repository.
+    pub(crate) files: Arc<FilesOfPods>,
     /// The treatments of all volumes.
-    pub(crate) treatments: VolumeTreatments,
+    pub(crate) treatments: Arc<VolumeTreatments>,
     /// Of which cluster the backup is.
     pub(crate) origin: BackupOrigin,
     /// True when the backup names its cluster.
@@ -150,27 +151,29 @@ impl RetainedVolumes {
                 let key = ObjectKey { namespace: Some(namespace.to_owned()), ..target.clone() };
                 self.treatments.loss(&key, from_backup, &scope.restore)
             }
-            ("", "pods") => self.of_pods.get(&(namespace.to_owned(), target.name.clone())).map(|volumes| {
-                let volumes: Vec<&str> = volumes.iter().map(String::as_str).collect();
-                let (of, their) = match volumes.len() {
-                    1 => ("a pod volume backup", "its volume"),
-                    _ => ("pod volume backups", "its volumes"),
-                };
-                format!("the data of {their} {} is in {of}, which this version cannot read", volumes.join(", "))
-            }),
+            ("", "pods") => self.files.of(namespace, &target.name).and_then(unread),
             _ => None,
         };
-        let Some(why) = why else { return Ok(None) };
+        let Some((why, next)) = why else { return Ok(None) };
         let Some(resource) = scope.catalog.find(&target.resource) else { return Ok(None) };
         let there = read(&env.cluster, resource, target.namespace.as_deref(), &target.name).await?;
         let is_there = there.as_ref().is_some_and(stays);
         Ok((!is_there).then(|| {
             format!(
-                "held back, because {why}; restore it from another backup, or with {} to get it without its data",
+                "held back, because {why}; {next}, or restore it with {} to get it without its data",
                 permission(ANNOTATION_ALLOW_EMPTY_VOLUMES)
             )
         }))
     }
+}
+
+/// The reason why a pod would start without the files of its volumes, and the next step; `None` when they come.
+fn unread(pod: &PodFiles) -> Option<(String, &'static str)> {
+    let (_, how) = pod.unread.first_key_value()?;
+    let same = pod.unread.iter().filter(|(_, other)| *other == how);
+    let volumes: Vec<&str> = same.map(|(volume, _)| volume.as_str()).collect();
+    let their = if volumes.len() == 1 { "its volume" } else { "its volumes" };
+    Some((format!("the data of {their} {} is in {}", volumes.join(", "), how.why()), how.next()))
 }
 
 /// Says whether an object is a PersistentVolume.

@@ -80,8 +80,7 @@ impl Deferred {
         let (began, share) = (Instant::now(), self.patience.share());
         let mut is_in_vain = false;
         loop {
-            let is_due =
-                |one: &mut Waiting| at_the_end || one.obstacle != Obstacle::Leaving || is_built_on(context, one.row);
+            let is_due = |one: &mut Waiting| at_the_end || may_end(context, one);
             let waiting: Vec<Waiting> = self.waiting.extract_if(.., is_due).collect();
             if waiting.is_empty() {
                 if is_in_vain {
@@ -107,6 +106,16 @@ impl Deferred {
             }
             self.waiting.extend(ended.later);
         }
+    }
+}
+
+/// Returns true if an object is tried again before the end of the restore.
+fn may_end(context: &Arc<RestoreContext>, one: &Waiting) -> bool {
+    match one.obstacle {
+        Obstacle::Leaving => is_built_on(context, one.row),
+        // What fills its claim works beside the levels that follow.
+        Obstacle::Filling => false,
+        Obstacle::Passing | Obstacle::NamespaceMissing | Obstacle::Crowded => true,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Preparation of a restore before anything is written: the types of the cluster, the objects of the archive, and their
 //! levels.
 
-use crate::actions::{ActionConfig, built_in_actions};
+use crate::actions::{ActionConfig, FilesToRestore, built_in_actions};
 use crate::end::outcome::RestoreError;
 use crate::object::apply::Actions;
 use crate::object::desired::ObjectBuilder;
@@ -12,7 +12,9 @@ use crate::request::settings::{Request, ValidationErrors};
 use crate::state::defined::Defined;
 use crate::state::env::Env;
 use crate::state::stop::Stop;
+use crate::volumes::movers;
 use crate::volumes::native::NativeVolumeRestore;
+use crate::volumes::report::VolumeTreatments;
 use crate::volumes::restored::RestoredVolumes;
 use crate::volumes::retained::RetainedVolumes;
 use crate::volumes::snapshot_groups::recorded_groups;
@@ -26,6 +28,7 @@ use crate::walk::versions::{ChosenRows, VersionPriorities, choose};
 use futures::FutureExt;
 use lifeboat_action::ActionError;
 use lifeboat_api::Restore;
+use lifeboat_api::well_known::ANNOTATION_POD_VOLUME_TIMEOUT;
 use lifeboat_archive::index::Row;
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_hook::RestoreHooks;
@@ -33,8 +36,9 @@ use lifeboat_object::{ApiResource, Catalog, GroupResource, ObjectKey, ResultScop
 use lifeboat_select::{ResourcePolicies, RestoreFilter, RestoredFacts, SelectorError};
 use lifeboat_store::{Archive, OpenOptions, StoreError};
 use lifeboat_volume::csi::{GroupHandle, SnapshotsOfBackup, restore_actions};
+use lifeboat_volume::data_movement::DownloadSettings;
 use lifeboat_volume::facts::ClaimKey;
-use lifeboat_volume::{BackupOrigin, RecordedVolumes, VolumeFiles};
+use lifeboat_volume::{BackupOrigin, Movers, RecordedVolumes, RestoreMeans, VolumeFiles};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -84,6 +88,7 @@ impl PreparedRestore {
         let catalog = env.cluster.discover().await?;
         tell_failures(&Catalog::default(), &catalog, env);
         let recorded = recorded(restore, env).await?;
+        let movers = movers::find(&request.settings.movers, restore, env).await?;
         let selecting = SelectionInput {
             request,
             restore,
@@ -91,6 +96,7 @@ impl PreparedRestore {
             priorities,
             catalog: &catalog,
             recorded: &recorded,
+            movers,
             env,
         };
         let selected = match selecting.select(&archive).await {
@@ -125,25 +131,36 @@ impl PreparedRestore {
             names_cluster: origin.is_some(),
             origin: origin.unwrap_or_default(),
             volumes: contents.retained,
-            of_pods: recorded.of_pods.clone(),
-            treatments: contents.volumes,
+            files: Arc::clone(&contents.files),
+            treatments: Arc::new(contents.volumes),
         };
         let levels = into_levels(contents.facts, |n| archive.row(n), &request.settings.priorities, &catalog);
         ahead.keep(&levels);
         let config =
             ActionConfig::load(&env.cluster, &restore.metadata.namespace).await.map_err(|e| config_error(&e))?;
-        let mut actions = built_in_actions(&env.cluster, &config);
+        let settings = &request.settings.movers;
+        let files = FilesToRestore {
+            pods: Arc::clone(&contents.files),
+            wait: movers::wait_settings(settings, config.restore_wait.clone(), restore, env).await,
+        };
+        let downloads = downloads(request, restore, &retained.treatments, env).await?;
+        let mut actions = built_in_actions(&env.cluster, &config, files);
         let rows = Arc::new(SelectedRows { chosen, same_target });
-        actions.extend(restore_actions(&env.cluster, &catalog, snapshots_of_backup(&archive, &rows, &recorded)));
-        actions.extend(env.actions.restore_item.iter().cloned());
         let (restore, stop) = (Arc::new(restore.clone()), Arc::new(Stop::with(&env.operation.cancel)));
+        let (treatments, of_restore) = (Arc::clone(&retained.treatments), Arc::clone(&restore));
+        let snapshots = SnapshotsOfBackup {
+            is_moved: Arc::new(move |claim| treatments.moved(claim, &of_restore).is_some()),
+            ..snapshots_of_backup(&archive, &rows, &recorded)
+        };
+        actions.extend(restore_actions(&env.cluster, &catalog, snapshots));
+        actions.extend(env.actions.restore_item.iter().cloned());
         served_namespaces(&catalog, env)?;
         let actions = Actions::resolve(actions, &catalog, Arc::clone(&restore), Arc::clone(&stop));
         let native = NativeVolumeRestore::new(contents.native, &restore, env);
         let builder = ObjectBuilder {
             actions: actions.map_err(|e| ValidationErrors(vec![e]))?,
             job_pods: Arc::new(contents.job_pods),
-            volumes: Arc::new(RestoredVolumes { provisioned: contents.provisioned, native, retained }),
+            volumes: Arc::new(RestoredVolumes { provisioned: contents.provisioned, native, retained, downloads }),
             modifiers,
             schemas: Arc::new(Schemas::new(&env.cluster)),
         };
@@ -153,6 +170,7 @@ impl PreparedRestore {
             lists_existing: request.settings.lists_existing,
             terminating_timeout: request.settings.terminating_resource_timeout.to_std(),
             resource_timeout: request.settings.resource_timeout.to_std(),
+            files_timeout: files_timeout(request, &restore, env),
         };
         Ok(Self {
             scope: Arc::new(RestoreScope { restore, catalog, filter, archive, existing, hooks, rows, options }),
@@ -234,12 +252,13 @@ struct SelectionInput<'a> {
     priorities: VersionPriorities,
     catalog: &'a Catalog,
     recorded: &'a RecordedVolumes,
+    movers: Movers,
     env: &'a Env,
 }
 
 impl SelectionInput<'_> {
     async fn select(&self, archive: &Archive) -> Result<Selected, RestoreError> {
-        let Self { request, restore, policies, priorities, catalog, recorded, env } = self;
+        let Self { request, restore, policies, priorities, catalog, recorded, movers, env } = self;
         let in_backup = namespaces_in(archive);
         let filter = RestoreFilter::new(&restore.spec, *policies, catalog, &in_backup).map_err(invalid_selector)?;
         let chosen = choose(archive.rows(), catalog, priorities);
@@ -253,8 +272,8 @@ impl SelectionInput<'_> {
         };
         let look =
             Prefetch::look(&lookup, into_levels(likely, |n| archive.row(n), &request.settings.priorities, catalog));
-        let wants_volumes = restore.spec.restore_pvs != Some(false);
-        let scan = scan(archive, rows, ScanRules { filter: &filter, recorded, wants_volumes }, env);
+        let means = RestoreMeans { wants_volumes: restore.spec.restore_pvs != Some(false), movers: *movers };
+        let scan = scan(archive, rows, ScanRules { filter: &filter, recorded, means }, env);
         // An archive that cannot be read ends this at once, without waiting for the lists.
         let (contents, ahead) = futures::try_join!(scan, look.map(Ok))?;
         Ok(Selected { in_backup, filter, chosen, contents, ahead })
@@ -282,8 +301,9 @@ fn likely(archive: &Archive, rows: &[usize], filter: &RestoreFilter) -> Vec<Fact
 /// if that is not selected.
 fn with_volumes(archive: &Archive, rows: &[usize], likely: &[Facts]) -> Vec<usize> {
     let likely: HashSet<usize> = likely.iter().map(|one| one.row).collect();
-    let volumes = GroupResource::new("", "persistentvolumes");
-    let is_volume = |n: usize| archive.row(n).is_some_and(|row| *row.resource == volumes);
+    // The DataUploads say where data is that was moved.
+    let types = [GroupResource::new("", "persistentvolumes"), GroupResource::new(lifeboat_api::GROUP, "datauploads")];
+    let is_volume = |n: usize| archive.row(n).is_some_and(|row| types.contains(&row.resource));
     rows.iter().copied().filter(|n| likely.contains(n) || is_volume(*n)).collect()
 }
 
@@ -323,6 +343,41 @@ async fn recorded(restore: &Restore, env: &Env) -> Result<RecordedVolumes, Store
     Ok(RecordedVolumes::of(files))
 }
 
+/// The location from which data movers bring data, and their limit. Only a backup with such data is looked at again.
+async fn downloads(
+    request: &Request,
+    restore: &Restore,
+    treatments: &VolumeTreatments,
+    env: &Env,
+) -> Result<DownloadSettings, StoreError> {
+    let mut location = request.settings.movers.location.clone();
+    let mut operation_timeout = lifeboat_api::Duration::from_secs(600);
+    if treatments.has_moved() || location.is_empty() && request.settings.movers.may_be_used {
+        let backup = env.store.backup(&restore.spec.backup_name).await?;
+        if location.is_empty() {
+            location = backup.spec.storage_location;
+        }
+        if !backup.spec.csi_snapshot_timeout.is_zero() {
+            operation_timeout = backup.spec.csi_snapshot_timeout;
+        }
+    }
+    Ok(DownloadSettings { location, operation_timeout })
+}
+
+/// The limit of the files of all volumes, which an annotation of the restore may set.
+fn files_timeout(request: &Request, restore: &Restore, env: &Env) -> Duration {
+    let default = request.settings.movers.fs_backup_timeout;
+    let Some(text) = restore.metadata.annotations.get(ANNOTATION_POD_VOLUME_TIMEOUT) else { return default.to_std() };
+    match text.parse::<lifeboat_api::Duration>() {
+        Ok(limit) => limit.to_std(),
+        Err(e) => {
+            let text = format!("the annotation {ANNOTATION_POD_VOLUME_TIMEOUT} is ignored, {default} is taken: {e}");
+            env.operation.journal.warn(&ResultScope::Velero, text);
+            default.to_std()
+        }
+    }
+}
+
 /// Collects the input of the actions for CSI snapshots.
 fn snapshots_of_backup(archive: &Archive, rows: &Arc<SelectedRows>, recorded: &RecordedVolumes) -> SnapshotsOfBackup {
     let (archive, rows) = (archive.clone(), Arc::clone(rows));
@@ -334,6 +389,7 @@ fn snapshots_of_backup(archive: &Archive, rows: &Arc<SelectedRows>, recorded: &R
     SnapshotsOfBackup {
         drivers: drivers.collect(),
         failed: recorded.failed_claims.iter().map(key_of).collect(),
+        is_moved: Arc::new(|_| false),
         holds: Arc::new(move |key| rows.chosen.find(key, |number| archive.row(number)).is_some()),
     }
 }

@@ -9,7 +9,10 @@ use lifeboat_archive::native_snapshot::NativeSnapshot;
 use lifeboat_object::{GroupResource, Head, ObjectKey};
 use lifeboat_select::{RestoreFilter, RestoredFacts};
 use lifeboat_store::{Archive, StoreError};
-use lifeboat_volume::{RecordedVolumes, RestoreMethod, RetainedVolume, SavedVolume, plan_volume};
+use lifeboat_volume::{
+    FilesOfPods, MovedSnapshot, PodFiles, RecordedVolumes, RestoreMeans, RestoreMethod, RetainedVolume, SavedVolume,
+    plan_volume,
+};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -38,6 +41,8 @@ pub(crate) struct Contents {
     pub(crate) with_owners: Vec<usize>,
     /// Pods that their Jobs make anew.
     pub(crate) job_pods: JobPods,
+    /// The files of the volumes of pods.
+    pub(crate) files: Arc<FilesOfPods>,
 }
 
 /// Facts about one object for planning and checking; the object is read again when its turn comes.
@@ -58,8 +63,8 @@ pub(crate) struct Facts {
 pub(crate) struct ScanRules<'a> {
     pub(crate) filter: &'a RestoreFilter,
     pub(crate) recorded: &'a RecordedVolumes,
-    /// Set unless the user wants no volumes from snapshots.
-    pub(crate) wants_volumes: bool,
+    /// The wishes of the user, and the movers.
+    pub(crate) means: RestoreMeans,
 }
 
 /// Reads these rows. A damaged or hostile archive is refused here.
@@ -69,11 +74,12 @@ pub(crate) async fn scan(
     rules: ScanRules<'_>,
     env: &Env,
 ) -> Result<Contents, StoreError> {
-    let ScanRules { filter, recorded, wants_volumes } = rules;
+    let ScanRules { filter, recorded, means } = rules;
     let mut tasks = JoinSet::new();
     let mut items = archive.read(rows, &mut tasks);
     let (mut out, mut jobs) = (Contents::default(), SeenJobs::default());
-    out.volumes.failed_claims(&recorded.failed_claims);
+    out.volumes.records(recorded, means.movers);
+    let (mut pods, mut uploads) = (BTreeMap::new(), BTreeMap::new());
     while let Some(item) = items.next().await? {
         if env.operation.cancel.is_cancelled() {
             break;
@@ -96,16 +102,16 @@ pub(crate) async fn scan(
             *out.left_out.entry((key.resource.clone(), reason)).or_default() += 1;
         }
         let object: Value = match (key.resource.group.as_str(), key.resource.resource.as_str()) {
-            ("", "persistentvolumes" | "persistentvolumeclaims" | "services" | "pods") | ("batch", "jobs") => {
-                serde_json::from_slice(&item.body).unwrap_or_default()
-            }
+            (lifeboat_api::GROUP, "datauploads")
+            | ("", "persistentvolumes" | "persistentvolumeclaims" | "services" | "pods")
+            | ("batch", "jobs") => serde_json::from_slice(&item.body).unwrap_or_default(),
             // Nothing is asked of the others.
             _ => Value::Null,
         };
         match key.resource.resource.as_str() {
             "persistentvolumes" => {
                 let saved = SavedVolume { name: &key.name, object: &object };
-                let method = plan_volume(saved, recorded, wants_volumes);
+                let method = plan_volume(saved, recorded, means);
                 let snapshot = recorded.native.get(&key.name).filter(|_| method == RestoreMethod::NativeSnapshot);
                 out.volumes.volume(&key.name, method, snapshot, included);
                 if let Some(why) = recorded.failures.get(&key.name) {
@@ -120,6 +126,14 @@ pub(crate) async fn scan(
                 }
             }
             "persistentvolumeclaims" if included => out.volumes.claim(&key, &object, recorded),
+            "datauploads" => {
+                let upload = MovedSnapshot::of_upload(&object);
+                uploads.extend(upload.map(|upload| (name_of(&key), upload)));
+            }
+            "pods" if included && !is_completed(&key.resource, &object) => {
+                let name = (key.namespace.clone().unwrap_or_default(), key.name.clone());
+                pods.extend(PodFiles::of(&object, recorded, means.movers).map(|files| (name, files)));
+            }
             _ => {}
         }
         if included {
@@ -130,9 +144,18 @@ pub(crate) async fn scan(
         }
     }
     out.job_pods = jobs.pods();
+    out.files = Arc::new(FilesOfPods::plan(pods));
+    let anew = out.volumes.settle(Arc::clone(&out.files), &uploads);
+    anew.iter().for_each(|volume| drop(out.retained.remove(volume)));
+    out.provisioned.extend(anew);
     // They come in the order of the archive.
     out.with_owners.sort_unstable();
     Ok(out)
+}
+
+/// `namespace/name` of an object, as an annotation names a DataUpload.
+fn name_of(key: &ObjectKey) -> String {
+    format!("{}/{}", key.namespace.as_deref().unwrap_or_default(), key.name)
 }
 
 /// `apiVersion` and `kind` by type and version.

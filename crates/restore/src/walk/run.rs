@@ -18,6 +18,7 @@ use crate::state::messages::Messages;
 use crate::state::operations::Operations;
 use crate::state::restore_state::{AttemptMemory, ItemNotes, RestoreState};
 use crate::state::terminating::TerminationWaits;
+use crate::state::wait::WaitBudget;
 use crate::state::wait_slots::WaitSlots;
 use crate::volumes::group_stubs;
 use crate::volumes::snapshot_groups::SnapshotGroups;
@@ -33,6 +34,7 @@ use lifeboat_archive::layout::replaced_prefix;
 use lifeboat_object::{GroupResource, ObjectKey, ResultScope, chain};
 use lifeboat_operation::{RecordsError, Subject};
 use lifeboat_store::{Archive, RestoreOwner, StoreError};
+use lifeboat_volume::fs_backup::{FileRestoreSettings, FileRestores, cancel_if_wanted};
 use std::sync::Arc;
 
 /// Restores a backup: reads and checks its whole archive, then writes objects level by level.
@@ -191,11 +193,20 @@ async fn run_stages(
     if broken_off.is_some() {
         save(&mut checkpoint, env).await;
     }
-    let hooks = match (&broken_off, &reached) {
-        (None, Ok(_)) => state.commands.end().await,
+    let (files, hooks) = match (&broken_off, &reached) {
+        (None, Ok(_)) => tokio::join!(state.files.end(), state.commands.end()),
         // Another run comes back to the pods.
-        _ => state.commands.break_off().await,
+        _ => tokio::join!(state.files.break_off(), state.commands.break_off()),
     };
+    let moves = !files.is_empty() || operations.count() > 0;
+    if moves
+        && env.operation.cancel.is_cancelled()
+        && let Err(why) = cancel_if_wanted(&scope.restore, &env.cluster).await
+    {
+        let next = "set spec.cancel of its PodVolumeRestores and DataDownloads";
+        let text = format!("data of volumes may be moved still for this restore: {why}; {next}");
+        env.operation.journal.error(&ResultScope::Velero, text);
+    }
     let (LevelResult { done, not_looked_at }, _) = reached?;
     Ok(ObjectsOutcome {
         done,
@@ -208,6 +219,7 @@ async fn run_stages(
         has_stubs: state.groups.has_any(),
         operations,
         hooks,
+        files,
         not_looked_at,
         broken_off,
     })
@@ -237,12 +249,24 @@ fn new_state(
             answers: AnswerCache::default(),
             terminating: TerminationWaits::new(timeout),
             wait_slots: WaitSlots::default(),
+            filling: WaitBudget::new(scope.options.files_timeout),
         },
         notes: ItemNotes::default(),
         groups: SnapshotGroups::new(prepared.contents.groups.clone(), env),
         commands: PodCommands::new(Arc::clone(&scope.hooks), longest_hook, env),
+        files: FileRestores::new(&env.cluster, &env.operation, file_settings(prepared)),
         is_resumed,
     })
+}
+
+fn file_settings(prepared: &PreparedRestore) -> FileRestoreSettings {
+    let RestoreScope { restore, options, .. } = &*prepared.scope;
+    FileRestoreSettings {
+        restore: Arc::clone(restore),
+        location: prepared.builder.volumes.downloads.location.clone(),
+        whole: options.files_timeout,
+        resource_timeout: options.resource_timeout,
+    }
 }
 
 /// Removes objects that the backup lacks, if the plan names them. Nothing is removed unless the rest of the plan was
@@ -390,6 +414,8 @@ fn tell_unsaved(saved: Result<(), RecordsError>, env: &Env) {
 mod existing;
 #[cfg(test)]
 mod limits;
+#[cfg(test)]
+mod repository_data;
 #[cfg(test)]
 mod retained_volumes;
 #[cfg(test)]

@@ -55,6 +55,8 @@ pub(crate) struct RestoreOptions {
     pub(crate) terminating_timeout: Duration,
     /// Longest wait for one resource: a definition, additional items, an object that must be gone before it is made anew.
     pub(crate) resource_timeout: Duration,
+    /// Longest time for the files of all volumes.
+    pub(crate) files_timeout: Duration,
 }
 
 /// Filters of a restore in the form in which they do not depend on the types of the cluster.

@@ -52,6 +52,20 @@ pub struct VolumeInfo {
     pub snapshot_data_movement_info: Option<DataMovement>,
     /// Its snapshot by the provider.
     pub native_snapshot_info: Option<NativeSnapshot>,
+    /// The restore of its files.
+    pub pvr_info: Option<PodVolumeInfo>,
+}
+
+/// The files of a volume of a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodVolumeInfo {
+    /// The name of the volume in the pod.
+    pub volume_name: String,
+    /// The pod.
+    pub pod_name: String,
+    /// Its namespace.
+    pub pod_namespace: String,
 }
 
 /// A CSI snapshot.

@@ -82,8 +82,11 @@ fn skipped(page: &mut Page<'_>, infos: &[VolumeInfo]) {
     }
 }
 
-/// The claim, and its volume in brackets, as far as there are any.
+/// The claim, and its volume in brackets, as far as there are any; the pod of a volume without both.
 fn whole_name(info: &VolumeInfo) -> String {
+    if let Some(files) = info.pvr_info.as_ref().filter(|_| info.pvc_name.is_empty() && info.pv_name.is_empty()) {
+        return format!("volume {} of pod {}/{}", files.volume_name, files.pod_namespace, files.pod_name);
+    }
     match (info.pvc_name.is_empty(), info.pv_name.is_empty()) {
         (true, _) => info.pv_name.clone(),
         (false, true) => claim(info),

@@ -40,7 +40,9 @@ pub use error::CsiError;
 pub use group_handle::GroupHandle;
 pub use names::{BACKUP_ACTIONS, DELETE_ACTIONS, RESTORE_ACTIONS, restored_name};
 pub use objects::{GROUP_SNAPSHOT_API, GroupTypes, SNAPSHOT_API, SnapshotTypes};
-pub use restore::actions::{SnapshotsOfBackup, restore_actions, snapshot_of_claim, without_restored_names};
+pub use restore::actions::{
+    SnapshotsOfBackup, operations_of_claims, restore_actions, snapshot_of_claim, without_restored_names,
+};
 pub use restore::annotated::make_annotated_content;
 pub use restore::stub::{Readiness, StubOf, make_ready, make_stub, stubs};
 pub use restore::unbound::unbound_claims;

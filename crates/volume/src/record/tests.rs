@@ -94,7 +94,7 @@ fn each_volume_in_scope_has_one_record_with_what_came_of_it() {
         ..base(claim, volume)
     };
     let listed = "any: the pod p lists it in the annotation backup.velero.io/backup-volumes: file system backup from \
-                  the pod p (volume f) was to be done, and this version of Lifeboat has no mover of volume data;";
+                  the pod p (volume f) was to be done, and no node agent is there that does it;";
     let expected = vec![
         BackupVolumeInfo { pv_info: pv(), ..skipped("files", "pv-files", listed) },
         BackupVolumeInfo { pv_info: pv(), ..skipped("junk", "pv-junk", "any: the rule 1 of ConfigMap v/p says skip;") },

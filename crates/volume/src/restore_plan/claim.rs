@@ -1,7 +1,8 @@
 //! The source of the data of a claim that a restore makes, which follows from its volume.
 
-use crate::restore_plan::loss::Loss;
-use crate::restore_plan::method::RestoreMethod;
+use crate::restore_plan::loss::{Loss, UnsupportedMethod};
+use crate::restore_plan::method::{RestoreMeans, RestoreMethod};
+use crate::restore_plan::recorded::FileFormat;
 
 /// A claim of a backup.
 #[derive(Clone, Copy, Debug)]
@@ -10,8 +11,24 @@ pub struct SavedClaim<'a> {
     pub volume_name: &'a str,
     /// The volume, where the backup has it.
     pub volume: Option<VolumeOfClaim>,
-    /// True when the backup has a CSI snapshot of its data.
-    pub has_snapshot: bool,
+    /// The copy of its data that the backup has by the claim itself.
+    pub copy: Option<ClaimCopy>,
+    /// True when a pod of the restore mounts it, with which its files come.
+    pub has_pod: bool,
+}
+
+/// A copy of the data of a claim that the backup records of the claim itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClaimCopy {
+    /// A CSI snapshot.
+    Snapshot,
+    /// A CSI snapshot that was moved into a repository.
+    Moved {
+        /// True when a data mover of somebody else has done it.
+        is_foreign: bool,
+    },
+    /// Files in a repository of this format.
+    Files(FileFormat),
 }
 
 /// The volume of a claim.
@@ -30,6 +47,10 @@ pub enum ClaimData {
     WithVolume,
     /// It comes from the CSI snapshot of the claim.
     FromSnapshot,
+    /// A data mover brings it from a repository, after the claim is made.
+    FromMovedSnapshot,
+    /// A node agent brings its files from a repository, through the pod that mounts the claim.
+    FromFiles,
     /// It is on the storage of its volume, which is made again as it is.
     OnStorage,
     /// It does not come.
@@ -42,46 +63,67 @@ pub enum ClaimData {
     VolumeLeftOut,
 }
 
-/// Decides about the data of a claim. `is_wanted` is false when the user wants no volumes from snapshots.
+/// Decides about the data of a claim.
 #[must_use]
-pub fn plan_claim(claim: SavedClaim<'_>, is_wanted: bool) -> ClaimData {
-    let SavedClaim { volume_name, volume, has_snapshot } = claim;
-    if has_snapshot {
-        return if is_wanted { ClaimData::FromSnapshot } else { ClaimData::Lost(Loss::NotWanted) };
+pub fn plan_claim(claim: SavedClaim<'_>, means: RestoreMeans) -> ClaimData {
+    let SavedClaim { volume_name, volume, copy, has_pod } = claim;
+    let RestoreMeans { wants_volumes: is_wanted, movers } = means;
+    let lost = |loss: Loss| match loss.holds_back() && !is_wanted {
+        true => ClaimData::Lost(Loss::NotWanted),
+        false => ClaimData::Lost(loss),
+    };
+    let unsupported = |how: UnsupportedMethod| lost(Loss::Unsupported(how));
+    // compat: files come also where the user wants no volumes from snapshots.
+    let files = || if has_pod { ClaimData::FromFiles } else { lost(Loss::WithPod) };
+    match copy {
+        Some(ClaimCopy::Snapshot | ClaimCopy::Moved { .. }) if !is_wanted => return ClaimData::Lost(Loss::NotWanted),
+        Some(ClaimCopy::Snapshot) => return ClaimData::FromSnapshot,
+        Some(ClaimCopy::Moved { is_foreign }) => {
+            return movers.bring_back(is_foreign).map_or_else(unsupported, |()| ClaimData::FromMovedSnapshot);
+        }
+        Some(ClaimCopy::Files(_)) | None => {}
     }
     let Some(VolumeOfClaim { method, is_included }) = volume else {
-        return if volume_name.is_empty() { ClaimData::NotBound } else { ClaimData::VolumeUnknown };
+        return match copy {
+            Some(ClaimCopy::Files(format)) => movers.read_files(format).map_or_else(unsupported, |()| files()),
+            _ if volume_name.is_empty() => ClaimData::NotBound,
+            _ => ClaimData::VolumeUnknown,
+        };
     };
     match method {
         RestoreMethod::AsIs | RestoreMethod::NativeSnapshot if !is_included => ClaimData::VolumeLeftOut,
         RestoreMethod::AsIs => ClaimData::OnStorage,
         RestoreMethod::NativeSnapshot => ClaimData::WithVolume,
         // The claim has none of its own: the snapshot failed, or is of another claim.
-        RestoreMethod::CsiSnapshot if is_wanted => ClaimData::Lost(Loss::NotTaken),
-        RestoreMethod::CsiSnapshot => ClaimData::Lost(Loss::NotWanted),
-        RestoreMethod::Empty(loss) if loss.holds_back() && !is_wanted => ClaimData::Lost(Loss::NotWanted),
-        RestoreMethod::Empty(loss) => ClaimData::Lost(loss),
+        RestoreMethod::CsiSnapshot | RestoreMethod::DataMovement => lost(Loss::NotTaken),
+        RestoreMethod::FsBackup => files(),
+        RestoreMethod::Empty(loss) => lost(loss),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::restore_plan::loss::UnsupportedMethod;
+    use crate::restore_plan::method::Movers;
 
     const FILES: Loss = Loss::Unsupported(UnsupportedMethod::FsBackup);
 
+    fn means(wants_volumes: bool, are_there: bool) -> RestoreMeans {
+        RestoreMeans { wants_volumes, movers: Movers { are_there } }
+    }
+
     #[test]
-    fn the_data_of_each_claim_follows_from_its_snapshot_and_its_volume() {
+    fn the_data_of_each_claim_follows_from_its_copy_and_its_volume() {
         use ClaimData as D;
         let lost = D::Lost;
         let wanted_or_not = |volume_name: &'static str, volume: Option<RestoreMethod>| {
             let data = |is_included, is_wanted| {
                 let volume = volume.map(|method| VolumeOfClaim { method, is_included });
-                plan_claim(SavedClaim { volume_name, volume, has_snapshot: false }, is_wanted)
+                plan_claim(SavedClaim { volume_name, volume, copy: None, has_pod: true }, means(is_wanted, true))
             };
             [data(true, true), data(true, false), data(false, true), data(false, false)]
         };
+        let not_taken = [lost(Loss::NotTaken), lost(Loss::NotWanted), lost(Loss::NotTaken), lost(Loss::NotWanted)];
         // Part of the restore or not, and snapshots wanted or not: yes and yes, yes and no, no and yes, no and no.
         for (volume_name, method, expected) in [
             ("", None, [D::NotBound; 4]),
@@ -92,18 +134,12 @@ mod tests {
                 Some(RestoreMethod::NativeSnapshot),
                 [D::WithVolume, D::WithVolume, D::VolumeLeftOut, D::VolumeLeftOut],
             ),
-            (
-                "pv",
-                Some(RestoreMethod::CsiSnapshot),
-                [lost(Loss::NotTaken), lost(Loss::NotWanted), lost(Loss::NotTaken), lost(Loss::NotWanted)],
-            ),
+            ("pv", Some(RestoreMethod::CsiSnapshot), not_taken),
+            ("pv", Some(RestoreMethod::DataMovement), not_taken),
+            ("pv", Some(RestoreMethod::FsBackup), [D::FromFiles; 4]),
             ("pv", Some(RestoreMethod::Empty(Loss::NotSaved)), [lost(Loss::NotSaved); 4]),
             ("pv", Some(RestoreMethod::Empty(Loss::NotWanted)), [lost(Loss::NotWanted); 4]),
-            (
-                "pv",
-                Some(RestoreMethod::Empty(Loss::NotTaken)),
-                [lost(Loss::NotTaken), lost(Loss::NotWanted), lost(Loss::NotTaken), lost(Loss::NotWanted)],
-            ),
+            ("pv", Some(RestoreMethod::Empty(Loss::NotTaken)), not_taken),
             (
                 "pv",
                 Some(RestoreMethod::Empty(FILES)),
@@ -116,18 +152,54 @@ mod tests {
 
     #[test]
     fn a_snapshot_of_a_claim_decides_whatever_its_volume_is() {
+        use ClaimData as D;
         let volumes = [
             None,
             Some(RestoreMethod::AsIs),
             Some(RestoreMethod::NativeSnapshot),
             Some(RestoreMethod::CsiSnapshot),
+            Some(RestoreMethod::DataMovement),
             Some(RestoreMethod::Empty(FILES)),
         ];
+        let (unwanted, unmoved) =
+            (D::Lost(Loss::NotWanted), D::Lost(Loss::Unsupported(UnsupportedMethod::DataMovement)));
         for method in volumes {
             let volume = method.map(|method| VolumeOfClaim { method, is_included: true });
-            let claim = SavedClaim { volume_name: "pv", volume, has_snapshot: true };
-            let data = [true, false].map(|is_wanted| plan_claim(claim, is_wanted));
-            assert_eq!(data, [ClaimData::FromSnapshot, ClaimData::Lost(Loss::NotWanted)], "{method:?}");
+            // Movers are there or not, and volumes are wanted or not.
+            for (copy, expected) in [
+                (ClaimCopy::Snapshot, [D::FromSnapshot, D::FromSnapshot, unwanted, unwanted]),
+                (ClaimCopy::Moved { is_foreign: false }, [D::FromMovedSnapshot, unmoved, unwanted, unwanted]),
+                (
+                    ClaimCopy::Moved { is_foreign: true },
+                    [D::FromMovedSnapshot, D::FromMovedSnapshot, unwanted, unwanted],
+                ),
+            ] {
+                let claim = SavedClaim { volume_name: "pv", volume, copy: Some(copy), has_pod: false };
+                let data = [(true, true), (true, false), (false, true), (false, false)];
+                let data = data.map(|(is_wanted, are_there)| plan_claim(claim, means(is_wanted, are_there)));
+                assert_eq!(data, expected, "{method:?} {copy:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn files_of_a_claim_come_with_a_pod_also_without_its_volume_in_the_backup() {
+        use ClaimData as D;
+        let (files, restic) = (D::Lost(FILES), D::Lost(Loss::Unsupported(UnsupportedMethod::Restic)));
+        let (no_pod, unwanted) = (D::Lost(Loss::WithPod), D::Lost(Loss::NotWanted));
+        // With a pod and movers, with movers, with a pod, and with a pod and movers where no volumes are wanted.
+        for (format, expected) in [
+            (FileFormat::Kopia, [D::FromFiles, no_pod, files, D::FromFiles]),
+            (FileFormat::Restic, [restic, restic, restic, unwanted]),
+        ] {
+            let data = |has_pod, are_there, is_wanted| {
+                let copy = Some(ClaimCopy::Files(format));
+                let claim = SavedClaim { volume_name: "pv", volume: None, copy, has_pod };
+                plan_claim(claim, means(is_wanted, are_there))
+            };
+            let data =
+                [data(true, true, true), data(false, true, true), data(true, false, true), data(true, true, false)];
+            assert_eq!(data, expected, "{format:?}");
         }
     }
 }

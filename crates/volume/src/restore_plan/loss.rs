@@ -1,20 +1,37 @@
 //! Reasons why the data of a volume does not come back, in words.
 
-/// A method of saving data by which this version brings nothing back.
+/// A method of saving data by which a restore brings nothing back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum UnsupportedMethod {
-    /// The files of the volume are in a repository: a pod volume backup.
+    /// The files of the volume are in a repository of kopia, and no node agent is there.
     FsBackup,
-    /// The data of a CSI snapshot was moved into a repository.
+    /// The data of a CSI snapshot was moved into a repository, and no node agent is there.
     DataMovement,
+    /// The files of the volume are in a repository of restic.
+    Restic,
 }
 
 impl UnsupportedMethod {
-    /// The name of what the data is in.
-    fn name(self) -> &'static str {
+    /// The place of the data, and the reason why it does not come from there, after "in".
+    #[must_use]
+    pub fn why(self) -> &'static str {
         match self {
-            Self::FsBackup => "pod volume backup",
-            Self::DataMovement => "CSI snapshot that was moved into a repository",
+            Self::FsBackup => "a pod volume backup, and no node agent is there that brings its files back",
+            Self::DataMovement => {
+                "a CSI snapshot that was moved into a repository, and no node agent is there that brings it back"
+            }
+            Self::Restic => "a repository of restic, which this version cannot read",
+        }
+    }
+
+    /// The next step of the user.
+    #[must_use]
+    pub fn next(self) -> &'static str {
+        match self {
+            Self::FsBackup | Self::DataMovement => {
+                "install the node agent (install --use-node-agent) and make another Restore for the server"
+            }
+            Self::Restic => "restore it from another backup",
         }
     }
 }
@@ -28,6 +45,8 @@ pub enum Loss {
     NotTaken,
     /// Its data comes with its claim, which is not part of the restore.
     WithClaim,
+    /// Its files come with a pod that mounts it, and no such pod is part of the restore.
+    WithPod,
     /// The user wants no volumes from snapshots.
     NotWanted,
     /// It was saved by a method that this version cannot carry out.
@@ -38,7 +57,7 @@ impl Loss {
     /// Returns true if a claim is held back rather than made empty: the backup was to have its data.
     #[must_use]
     pub fn holds_back(self) -> bool {
-        matches!(self, Self::NotTaken | Self::Unsupported(_))
+        matches!(self, Self::NotTaken | Self::WithPod | Self::Unsupported(_))
     }
 
     /// Describes the reason why the data of one volume is lost.
@@ -51,7 +70,10 @@ impl Loss {
             Self::NotTaken => "its snapshot was not taken when the backup was made".to_owned(),
             Self::WithClaim => "its data comes with its claim, which is not part of this restore".to_owned(),
             Self::NotWanted => "the restore leaves volumes out (restorePVs is false)".to_owned(),
-            Self::Unsupported(how) => format!("its data is in a {}, which this version cannot read", how.name()),
+            Self::WithPod => "its data is in a pod volume backup and comes with a pod that mounts it, and no such pod is part of this \
+                              restore"
+                .to_owned(),
+            Self::Unsupported(how) => format!("its data is in {}", how.why()),
         }
     }
 
@@ -61,8 +83,20 @@ impl Loss {
         match self {
             Self::NotSaved | Self::NotTaken => "was not saved",
             Self::WithClaim => "comes with claims that are not part of this restore",
+            Self::WithPod => "comes with pods that are not part of this restore",
             Self::NotWanted => "was not asked for",
-            Self::Unsupported(_) => "is in a form that this version cannot read",
+            Self::Unsupported(UnsupportedMethod::Restic) => "is in a form that this version cannot read",
+            Self::Unsupported(_) => "is in a repository, and no node agent is there",
+        }
+    }
+
+    /// The next step of the user.
+    #[must_use]
+    pub fn next(self) -> &'static str {
+        match self {
+            Self::Unsupported(how) => how.next(),
+            Self::WithPod => "restore the pod too",
+            _ => "restore it from another backup",
         }
     }
 }

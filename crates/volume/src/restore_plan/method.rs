@@ -5,7 +5,7 @@
 //! like one of which nothing was to be saved.
 
 use crate::restore_plan::loss::{Loss, UnsupportedMethod};
-use crate::restore_plan::recorded::{RecordedMethod, RecordedVolumes, claim};
+use crate::restore_plan::recorded::{FileFormat, RecordedMethod, RecordedVolumes, claim};
 use serde_json::Value;
 
 /// The method by which a volume comes back.
@@ -17,6 +17,10 @@ pub enum RestoreMethod {
     NativeSnapshot,
     /// It is not made; its claim gets a new one from the CSI snapshot of its data.
     CsiSnapshot,
+    /// It is not made; its claim gets a new one, which a node agent fills with its files.
+    FsBackup,
+    /// It is not made; its claim gets a new one, which is filled with the data that was moved out of its CSI snapshot.
+    DataMovement,
     /// It is not made; its claim gets a new one from its storage class, which is empty, for this reason.
     Empty(Loss),
 }
@@ -27,9 +31,47 @@ impl RestoreMethod {
     pub fn is_provisioned_anew(self) -> bool {
         match self {
             Self::AsIs | Self::NativeSnapshot => false,
-            Self::CsiSnapshot | Self::Empty(_) => true,
+            Self::CsiSnapshot | Self::FsBackup | Self::DataMovement | Self::Empty(_) => true,
         }
     }
+}
+
+/// The movers of data that the environment of a restore has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Movers {
+    /// True when a node agent is there.
+    pub are_there: bool,
+}
+
+impl Movers {
+    /// The reason why files of this format do not come back.
+    ///
+    /// # Errors
+    /// [`UnsupportedMethod`].
+    pub(super) fn read_files(self, format: FileFormat) -> Result<(), UnsupportedMethod> {
+        match (format, self.are_there) {
+            (FileFormat::Restic, _) => Err(UnsupportedMethod::Restic),
+            (FileFormat::Kopia, false) => Err(UnsupportedMethod::FsBackup),
+            (FileFormat::Kopia, true) => Ok(()),
+        }
+    }
+
+    /// The reason why data that was moved does not come back. A mover of somebody else is waited for, whoever is there.
+    ///
+    /// # Errors
+    /// [`UnsupportedMethod`].
+    pub(super) fn bring_back(self, is_foreign: bool) -> Result<(), UnsupportedMethod> {
+        if self.are_there || is_foreign { Ok(()) } else { Err(UnsupportedMethod::DataMovement) }
+    }
+}
+
+/// The wishes of the user of a restore, and the movers that it has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RestoreMeans {
+    /// False when the user wants no volumes from snapshots.
+    pub wants_volumes: bool,
+    /// The movers.
+    pub movers: Movers,
 }
 
 /// A PersistentVolume as it was saved.
@@ -41,12 +83,16 @@ pub struct SavedVolume<'a> {
     pub object: &'a Value,
 }
 
-/// Decides about one volume of a backup. `is_wanted` is false when the user wants no volumes from snapshots.
+/// Decides about one volume of a backup.
 #[must_use]
-pub fn plan_volume(volume: SavedVolume<'_>, recorded: &RecordedVolumes, is_wanted: bool) -> RestoreMethod {
+pub fn plan_volume(volume: SavedVolume<'_>, recorded: &RecordedVolumes, means: RestoreMeans) -> RestoreMethod {
+    let RestoreMeans { wants_volumes: is_wanted, movers } = means;
     let SavedVolume { name, object } = volume;
     let text = |p: &str| object.pointer(p).and_then(Value::as_str).unwrap_or_default();
-    let unsupported = |how| RestoreMethod::Empty(Loss::Unsupported(how));
+    let or_lost = |method, by: Result<(), UnsupportedMethod>| match by {
+        Ok(()) => method,
+        Err(how) => RestoreMethod::Empty(Loss::Unsupported(how)),
+    };
     let by_policy = |loss| match text("/spec/persistentVolumeReclaimPolicy") {
         "Delete" => RestoreMethod::Empty(loss),
         _ => RestoreMethod::AsIs,
@@ -58,25 +104,32 @@ pub fn plan_volume(volume: SavedVolume<'_>, recorded: &RecordedVolumes, is_wante
         _ => by_policy(Loss::NotTaken),
     };
     let claim = claim(text("/spec/claimRef/namespace"), text("/spec/claimRef/name"));
+    let files = recorded.pod_volumes.get(&claim).map(|files| files.format);
+    let of_files = |format| or_lost(RestoreMethod::FsBackup, movers.read_files(format));
     match recorded.methods.get(name) {
         Some(RecordedMethod::NativeSnapshot) => native(),
         Some(RecordedMethod::Failed) if recorded.native.contains_key(name) => native(),
-        Some(RecordedMethod::Failed) => by_policy(Loss::NotTaken),
-        Some(RecordedMethod::PodVolumeBackup) => unsupported(UnsupportedMethod::FsBackup),
+        Some(RecordedMethod::Failed) => files.map_or_else(|| by_policy(Loss::NotTaken), of_files),
+        Some(RecordedMethod::PodVolumeBackup) => of_files(files.unwrap_or_default()),
         Some(RecordedMethod::CsiSnapshot) => RestoreMethod::CsiSnapshot,
-        Some(RecordedMethod::MovedCsiSnapshot) => unsupported(UnsupportedMethod::DataMovement),
+        Some(RecordedMethod::MovedCsiSnapshot { is_foreign }) => {
+            or_lost(RestoreMethod::DataMovement, movers.bring_back(*is_foreign))
+        }
         Some(RecordedMethod::Other) => by_policy(Loss::NotSaved),
         // Backups of older versions have no volume information.
         None if recorded.native.contains_key(name) => native(),
-        None if recorded.pod_volumes.contains(&claim) => unsupported(UnsupportedMethod::FsBackup),
-        None if recorded.snapshots.contains_key(&claim) => RestoreMethod::CsiSnapshot,
-        None => by_policy(Loss::NotSaved),
+        None => match files {
+            Some(format) => of_files(format),
+            None if recorded.snapshots.contains_key(&claim) => RestoreMethod::CsiSnapshot,
+            None => by_policy(Loss::NotSaved),
+        },
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::restore_plan::recorded::SavedFiles;
     use lifeboat_archive::native_snapshot::{COMPLETED, NativeSnapshot};
     use lifeboat_archive::volume_info::CsiSnapshotInfo;
     use serde_json::json;
@@ -87,12 +140,12 @@ mod tests {
         Nothing,
         NativeTaken,
         NativeFailed,
-        PodVolume,
+        Files(FileFormat),
         Snapshot,
     }
 
     /// The method for a volume with these records, by its reclaim policy: `Retain`, `Delete`.
-    fn methods(method: Option<RecordedMethod>, also: Also, is_wanted: bool) -> [RestoreMethod; 2] {
+    fn methods(method: Option<RecordedMethod>, also: Also, means: RestoreMeans) -> [RestoreMethod; 2] {
         let mut recorded = RecordedVolumes::default();
         recorded.methods.extend(method.map(|method| ("pv".to_owned(), method)));
         let native = |id: &str| {
@@ -105,13 +158,15 @@ mod tests {
             Also::Nothing => {}
             Also::NativeTaken => recorded.native.extend([native("snap-1")]),
             Also::NativeFailed => recorded.native.extend([native("")]),
-            Also::PodVolume => recorded.pod_volumes.extend([claim("n", "c")]),
+            Also::Files(format) => {
+                recorded.pod_volumes.extend([(claim("n", "c"), SavedFiles { format, ..SavedFiles::default() })]);
+            }
             Also::Snapshot => recorded.snapshots.extend([(claim("n", "c"), CsiSnapshotInfo::default())]),
         }
         ["Retain", "Delete"].map(|policy| {
             let object =
                 json!({"spec": {"persistentVolumeReclaimPolicy": policy, "claimRef": {"namespace": "n", "name": "c"}}});
-            plan_volume(SavedVolume { name: "pv", object: &object }, &recorded, is_wanted)
+            plan_volume(SavedVolume { name: "pv", object: &object }, &recorded, means)
         })
     }
 
@@ -121,28 +176,41 @@ mod tests {
         let by_policy = |loss| [RestoreMethod::AsIs, RestoreMethod::Empty(loss)];
         let always = |method| [method, method];
         let unsupported = |how| always(RestoreMethod::Empty(Loss::Unsupported(how)));
-        let (files, moved) = (unsupported(UnsupportedMethod::FsBackup), unsupported(UnsupportedMethod::DataMovement));
         let (native, csi) = (always(RestoreMethod::NativeSnapshot), always(RestoreMethod::CsiSnapshot));
         let (not_taken, not_saved) = (by_policy(Loss::NotTaken), by_policy(Loss::NotSaved));
-        let all = [Also::Nothing, Also::NativeTaken, Also::NativeFailed, Also::PodVolume, Also::Snapshot];
-        for (method, expected) in [
-            (Some(R::NativeSnapshot), [not_taken, native, not_taken, not_taken, not_taken]),
-            (Some(R::Failed), [not_taken, native, not_taken, not_taken, not_taken]),
-            (Some(R::CsiSnapshot), [csi; 5]),
-            (Some(R::MovedCsiSnapshot), [moved; 5]),
-            (Some(R::PodVolumeBackup), [files; 5]),
-            (Some(R::Other), [not_saved; 5]),
-            (None, [not_saved, native, not_taken, files, csi]),
-        ] {
-            assert_eq!(all.map(|also| methods(method, also, true)), expected, "{method:?}");
-            // Only native snapshots are left alone because of the volume: the others are so with their claims.
-            let unwanted = by_policy(Loss::NotWanted);
-            let is_native = |also| {
-                let has_native = matches!(also, Also::NativeTaken | Also::NativeFailed);
-                method == Some(R::NativeSnapshot) || has_native && matches!(method, Some(R::Failed) | None)
+        let restic = unsupported(UnsupportedMethod::Restic);
+        let [kopia_files, restic_files] = [FileFormat::Kopia, FileFormat::Restic].map(Also::Files);
+        let all = [Also::Nothing, Also::NativeTaken, Also::NativeFailed, kopia_files, restic_files, Also::Snapshot];
+        for are_there in [true, false] {
+            let moved = |is_foreign: bool| match are_there || is_foreign {
+                true => always(RestoreMethod::DataMovement),
+                false => unsupported(UnsupportedMethod::DataMovement),
             };
-            let expected = std::array::from_fn(|n| if is_native(all[n]) { unwanted } else { expected[n] });
-            assert_eq!(all.map(|also| methods(method, also, false)), expected, "{method:?}, not wanted");
+            let files =
+                if are_there { always(RestoreMethod::FsBackup) } else { unsupported(UnsupportedMethod::FsBackup) };
+            for (method, expected) in [
+                (Some(R::NativeSnapshot), [not_taken, native, not_taken, not_taken, not_taken, not_taken]),
+                (Some(R::Failed), [not_taken, native, not_taken, files, restic, not_taken]),
+                (Some(R::CsiSnapshot), [csi; 6]),
+                (Some(R::MovedCsiSnapshot { is_foreign: false }), [moved(false); 6]),
+                (Some(R::MovedCsiSnapshot { is_foreign: true }), [moved(true); 6]),
+                (Some(R::PodVolumeBackup), [files, files, files, files, restic, files]),
+                (Some(R::Other), [not_saved; 6]),
+                (None, [not_saved, native, not_taken, files, restic, csi]),
+            ] {
+                let movers = Movers { are_there };
+                let means = |wants_volumes| RestoreMeans { wants_volumes, movers };
+                assert_eq!(all.map(|also| methods(method, also, means(true))), expected, "{method:?}");
+                // Only native snapshots are left alone because of the volume: the others are so with their claims.
+                let unwanted = by_policy(Loss::NotWanted);
+                let is_native = |also| {
+                    let has_native = matches!(also, Also::NativeTaken | Also::NativeFailed);
+                    method == Some(R::NativeSnapshot) || has_native && matches!(method, Some(R::Failed) | None)
+                };
+                let expected = std::array::from_fn(|n| if is_native(all[n]) { unwanted } else { expected[n] });
+                let found = all.map(|also| methods(method, also, means(false)));
+                assert_eq!(found, expected, "{method:?}, not wanted");
+            }
         }
     }
 
@@ -152,6 +220,8 @@ mod tests {
             (RestoreMethod::AsIs, false),
             (RestoreMethod::NativeSnapshot, false),
             (RestoreMethod::CsiSnapshot, true),
+            (RestoreMethod::FsBackup, true),
+            (RestoreMethod::DataMovement, true),
             (RestoreMethod::Empty(Loss::NotSaved), true),
         ];
         assert_eq!(all.map(|(method, _)| method.is_provisioned_anew()), all.map(|(_, expected)| expected));

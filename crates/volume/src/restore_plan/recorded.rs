@@ -16,16 +16,89 @@ pub struct RecordedVolumes {
     pub methods: BTreeMap<String, RecordedMethod>,
     /// Native snapshots by volume; the first one of each.
     pub native: BTreeMap<String, NativeSnapshot>,
-    /// Claims with a completed pod volume backup.
-    pub pod_volumes: BTreeSet<ObjectKey>,
-    /// Volumes of pods without claims that have a completed pod volume backup, by namespace and name of the pod.
-    pub of_pods: BTreeMap<(String, String), BTreeSet<String>>,
+    /// Files of claims from pod volume backups.
+    pub pod_volumes: BTreeMap<ObjectKey, SavedFiles>,
+    /// Files of the volumes of pods from pod volume backups, by namespace and name of the pod and by volume.
+    pub of_pods: BTreeMap<PodName, BTreeMap<String, SavedFiles>>,
+    /// Claims whose CSI snapshot was moved into a repository, as the volume information says.
+    pub moved: BTreeMap<ObjectKey, MovedSnapshot>,
     /// CSI snapshots by claim.
     pub snapshots: BTreeMap<ObjectKey, CsiSnapshotInfo>,
     /// Claims whose CSI snapshot failed.
     pub failed_claims: BTreeSet<ObjectKey>,
     /// The reasons why data was not saved that was to be, by volume; empty where the backup does not say it.
     pub failures: BTreeMap<String, String>,
+}
+
+/// Namespace and name of a pod.
+pub type PodName = (String, String);
+
+/// Files of a volume in a repository.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SavedFiles {
+    /// The snapshot in the repository.
+    pub snapshot_id: String,
+    /// Its size in bytes; zero when it is not known.
+    pub size: i64,
+    /// The format of the repository.
+    pub format: FileFormat,
+}
+
+/// The format of a repository of files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FileFormat {
+    /// That of kopia.
+    #[default]
+    Kopia,
+    /// That of restic.
+    Restic,
+}
+
+/// A CSI snapshot whose data is in a repository.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MovedSnapshot {
+    /// The program that has moved it; empty for the built-in one.
+    pub data_mover: String,
+    /// The snapshot in the repository.
+    pub snapshot_id: String,
+    /// Its size in bytes; zero when it is not known.
+    pub size: i64,
+    /// The namespace that it was saved from; empty for that of its claim.
+    pub source_namespace: String,
+    /// The operating system of the node that has moved it; empty when it is not known.
+    pub node_os: String,
+    /// The file system of its volume; empty when it is not known.
+    pub fs_type: String,
+}
+
+impl MovedSnapshot {
+    /// Reads a DataUpload of a backup; `None` when it has moved nothing.
+    #[must_use]
+    pub fn of_upload(upload: &Value) -> Option<Self> {
+        let (spec, status) = (&upload["spec"], &upload["status"]);
+        let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
+        let snapshot_id = text(&status["snapshotID"]);
+        (!snapshot_id.is_empty()).then(|| Self {
+            data_mover: text(&spec["datamover"]),
+            snapshot_id,
+            size: status["progress"]["totalBytes"].as_i64().unwrap_or_default(),
+            source_namespace: text(&spec["sourceNamespace"]),
+            node_os: text(&status["nodeOS"]),
+            fs_type: text(&spec["sourceFSType"]),
+        })
+    }
+
+    /// Returns true if a program of somebody else has moved it, which alone brings it back.
+    #[must_use]
+    pub fn is_foreign(&self) -> bool {
+        is_foreign(&self.data_mover)
+    }
+}
+
+/// Returns true for a data mover that is none of Velero's.
+#[must_use]
+pub fn is_foreign(data_mover: &str) -> bool {
+    !matches!(data_mover, "" | "velero" | "velero-fs" | "velero-block")
 }
 
 /// The method by which a volume was saved, as the volume information of a backup has it.
@@ -36,7 +109,10 @@ pub enum RecordedMethod {
     /// A CSI snapshot, which is there.
     CsiSnapshot,
     /// A CSI snapshot whose data was moved into a repository.
-    MovedCsiSnapshot,
+    MovedCsiSnapshot {
+        /// True when a data mover of somebody else has done it.
+        is_foreign: bool,
+    },
     /// A pod volume backup.
     PodVolumeBackup,
     /// Its data was to be saved, and was not.
@@ -62,7 +138,7 @@ impl RecordedMethod {
     fn of(info: &BackupVolumeInfo) -> Self {
         match (has_failed(info), info.snapshot_data_moved, info.backup_method.as_str()) {
             (true, ..) => Self::Failed,
-            (false, true, _) => Self::MovedCsiSnapshot,
+            (false, true, _) => Self::MovedCsiSnapshot { is_foreign: moved_snapshot(info).is_foreign() },
             (false, false, NATIVE_SNAPSHOT) => Self::NativeSnapshot,
             (false, false, CSI_SNAPSHOT) => Self::CsiSnapshot,
             (false, false, POD_VOLUME_BACKUP) => Self::PodVolumeBackup,
@@ -76,12 +152,8 @@ impl RecordedVolumes {
     #[must_use]
     pub fn of(files: VolumeFiles) -> Self {
         let text = |v: &Value, p: &str| v.pointer(p).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let completed =
-            |v: &&Value| text(v, "/status/phase") == "Completed" && !text(v, "/status/snapshotID").is_empty();
-        let pod_volume = |v: &Value| {
-            let name = text(v, "/metadata/annotations/velero.io~1pvc-name");
-            claim(&text(v, "/spec/pod/namespace"), &name)
-        };
+        // compat: in any phase, as Velero takes them.
+        let saved = |v: &&Value| !text(v, "/status/snapshotID").is_empty();
         let listed = files.snapshots.iter().map(|snapshot| {
             let name = text(snapshot, "/spec/source/persistentVolumeClaimName");
             let annotation =
@@ -100,11 +172,19 @@ impl RecordedVolumes {
         let snapshots = listed.chain(of_infos).collect();
         let failed = || files.infos.iter().filter(|info| has_failed(info));
         let of_csi = failed().filter(|info| info.backup_method == CSI_SNAPSHOT);
-        let mut of_pods: BTreeMap<_, BTreeSet<String>> = BTreeMap::new();
-        for one in files.pod_volumes.iter().filter(completed).filter(|one| pod_volume(one).name.is_empty()) {
-            let pod = (text(one, "/spec/pod/namespace"), text(one, "/spec/pod/name"));
-            of_pods.entry(pod).or_default().insert(text(one, "/spec/volume"));
+        let (mut of_pods, mut pod_volumes) = (BTreeMap::<PodName, BTreeMap<_, _>>::new(), BTreeMap::new());
+        for one in files.pod_volumes.iter().filter(saved) {
+            let (files, namespace) = (SavedFiles::of(one), text(one, "/spec/pod/namespace"));
+            let name = text(one, "/metadata/annotations/velero.io~1pvc-name");
+            if !name.is_empty() {
+                pod_volumes.entry(claim(&namespace, &name)).or_insert_with(|| files.clone());
+            }
+            let pod = (namespace, text(one, "/spec/pod/name"));
+            of_pods.entry(pod).or_default().entry(text(one, "/spec/volume")).or_insert(files);
         }
+        let moved = files.infos.iter().filter(|info| info.snapshot_data_moved && !has_failed(info));
+        let moved = moved.map(|info| (claim(&info.pvc_namespace, &info.pvc_name), moved_snapshot(info)));
+        let moved = moved.filter(|(_, moved)| !moved.snapshot_id.is_empty()).collect();
         let infos = files.infos.iter().filter(|info| !info.pv_name.is_empty());
         let mut native = BTreeMap::new();
         // One without a volume only waits to be deleted with the backup.
@@ -117,9 +197,40 @@ impl RecordedVolumes {
             failures: failed().map(|info| (info.pv_name.clone(), info.message.clone())).collect(),
             native,
             of_pods,
-            pod_volumes: files.pod_volumes.iter().filter(completed).map(pod_volume).collect(),
+            pod_volumes,
+            moved,
             snapshots,
         }
+    }
+}
+
+impl SavedFiles {
+    /// Reads a PodVolumeBackup.
+    fn of(backup: &Value) -> Self {
+        let (spec, status) = (&backup["spec"], &backup["status"]);
+        let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
+        // Before Velero 1.10 none had a type, and all were of restic.
+        let is_restic = match spec["uploaderType"].as_str().unwrap_or_default() {
+            "" => spec["repoIdentifier"].as_str().is_some_and(|repository| !repository.is_empty()),
+            uploader => uploader == "restic",
+        };
+        Self {
+            snapshot_id: text(&status["snapshotID"]),
+            size: status["progress"]["totalBytes"].as_i64().unwrap_or_default(),
+            format: if is_restic { FileFormat::Restic } else { FileFormat::Kopia },
+        }
+    }
+}
+
+/// The snapshot of a record of data that was moved.
+fn moved_snapshot(info: &BackupVolumeInfo) -> MovedSnapshot {
+    let moved = info.other.get("snapshotDataMovementInfo");
+    let text = |field: &str| moved.and_then(|moved| moved[field].as_str()).unwrap_or_default().to_owned();
+    MovedSnapshot {
+        data_mover: text("dataMover"),
+        snapshot_id: text("snapshotHandle"),
+        size: moved.and_then(|moved| moved["size"].as_i64()).unwrap_or_default(),
+        ..MovedSnapshot::default()
     }
 }
 
@@ -149,13 +260,20 @@ mod tests {
         let there = CsiSnapshotInfo { snapshot_handle: "s".into(), ..CsiSnapshotInfo::default() };
         let with_handle = BackupVolumeInfo { csi_snapshot_info: Some(there), ..info("v", CSI_SNAPSHOT) };
         let moved = |info: BackupVolumeInfo| BackupVolumeInfo { snapshot_data_moved: true, ..info };
+        let by = |mover: &str| {
+            let mut info = moved(info("v", CSI_SNAPSHOT));
+            info.other.insert("snapshotDataMovementInfo".into(), json!({"dataMover": mover}));
+            info
+        };
         for (info, expected) in [
             (info("v", NATIVE_SNAPSHOT), RecordedMethod::NativeSnapshot),
             (info("v", CSI_SNAPSHOT), RecordedMethod::CsiSnapshot),
             (info("v", POD_VOLUME_BACKUP), RecordedMethod::PodVolumeBackup),
             (info("v", ""), RecordedMethod::Other),
             (info("v", "NewMethod"), RecordedMethod::Other),
-            (moved(info("v", CSI_SNAPSHOT)), RecordedMethod::MovedCsiSnapshot),
+            (moved(info("v", CSI_SNAPSHOT)), RecordedMethod::MovedCsiSnapshot { is_foreign: false }),
+            (by("velero-block"), RecordedMethod::MovedCsiSnapshot { is_foreign: false }),
+            (by("kubevirt"), RecordedMethod::MovedCsiSnapshot { is_foreign: true }),
             (failed(info("v", NATIVE_SNAPSHOT)), RecordedMethod::Failed),
             (failed(info("v", CSI_SNAPSHOT)), RecordedMethod::Failed),
             (failed(info("v", POD_VOLUME_BACKUP)), RecordedMethod::Failed),
@@ -181,13 +299,30 @@ mod tests {
             pvc_name: info.pv_name.clone(),
             ..info
         };
+        let moved_info = || {
+            let movement = json!({"dataMover": "velero", "snapshotHandle": "m1", "size": 9});
+            BackupVolumeInfo {
+                snapshot_data_moved: true,
+                pvc_namespace: "n".into(),
+                pvc_name: "moved".into(),
+                other: [("snapshotDataMovementInfo".to_owned(), movement)].into_iter().collect(),
+                ..info("pv-moved", CSI_SNAPSHOT)
+            }
+        };
         let files = VolumeFiles {
-            infos: vec![failed(info("csi-failed", CSI_SNAPSHOT)), failed(info("fs-failed", POD_VOLUME_BACKUP))],
+            infos: vec![
+                failed(info("csi-failed", CSI_SNAPSHOT)),
+                failed(info("fs-failed", POD_VOLUME_BACKUP)),
+                moved_info(),
+            ],
             native: vec![native("nat", "snap-1"), native("nat", ""), native("", "snap-3")],
             pod_volumes: vec![
                 json!({"metadata": {"annotations": {"velero.io/pvc-name": "c"}}, "spec": {"pod": {"namespace": "n"}}, "status": {"phase": "Completed", "snapshotID": "s"}}),
                 json!({"metadata": {"annotations": {"velero.io/pvc-name": "failed"}}, "spec": {"pod": {"namespace": "n"}}, "status": {"phase": "Failed"}}),
-                json!({"spec": {"pod": {"namespace": "n", "name": "web-0"}, "volume": "cache"}, "status": {"phase": "Completed", "snapshotID": "s"}}),
+                json!({"spec": {"pod": {"namespace": "n", "name": "web-0"}, "volume": "cache", "uploaderType": "kopia"},
+                    "status": {"phase": "Completed", "snapshotID": "k", "progress": {"totalBytes": 7}}}),
+                json!({"spec": {"pod": {"namespace": "n", "name": "web-0"}, "volume": "old", "repoIdentifier": "s3:b/restic/n"},
+                    "status": {"phase": "Failed", "snapshotID": "r"}}),
             ],
             snapshots: vec![
                 json!({"metadata": {"namespace": "n"}, "spec": {"source": {"persistentVolumeClaimName": "snapped"}}}),
@@ -197,9 +332,25 @@ mod tests {
         let failures = [("csi-failed", "no space"), ("fs-failed", "no space")];
         assert_eq!(recorded.failures, failures.map(|(volume, why)| (volume.to_owned(), why.to_owned())).into());
         assert_eq!(recorded.failed_claims, [claim("n", "csi-failed")].into());
-        let cache = (("n".to_owned(), "web-0".to_owned()), BTreeSet::from(["cache".to_owned()]));
-        assert_eq!(recorded.of_pods, [cache].into());
-        assert_eq!(recorded.pod_volumes, [claim("n", "c"), claim("n", "")].into());
+        let saved = |id: &str, size, format| SavedFiles { snapshot_id: id.into(), size, format };
+        let of_claim = saved("s", 0, FileFormat::Kopia);
+        let volumes = [
+            ("cache".to_owned(), saved("k", 7, FileFormat::Kopia)),
+            ("old".to_owned(), saved("r", 0, FileFormat::Restic)),
+        ];
+        let pods = [
+            (("n".to_owned(), String::new()), BTreeMap::from([(String::new(), of_claim.clone())])),
+            (("n".to_owned(), "web-0".to_owned()), volumes.into()),
+        ];
+        assert_eq!(recorded.of_pods, pods.into());
+        assert_eq!(recorded.pod_volumes, [(claim("n", "c"), of_claim)].into());
+        let moved = MovedSnapshot {
+            data_mover: "velero".into(),
+            snapshot_id: "m1".into(),
+            size: 9,
+            ..MovedSnapshot::default()
+        };
+        assert_eq!(recorded.moved, [(claim("n", "moved"), moved)].into());
         assert_eq!(recorded.snapshots, [(claim("n", "snapped"), CsiSnapshotInfo::default())].into());
         assert_eq!(recorded.native, [("nat".to_owned(), native("nat", "snap-1"))].into());
     }

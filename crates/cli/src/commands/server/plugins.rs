@@ -216,6 +216,7 @@ mod tests {
             "RestoreItemAction velero.io/crd-preserve-fields",
             "RestoreItemAction velero.io/job",
             "RestoreItemAction velero.io/pod",
+            "RestoreItemAction velero.io/pod-volume-restore",
             "RestoreItemAction velero.io/pvc",
             "RestoreItemAction velero.io/role-bindings",
             "RestoreItemAction velero.io/secret",

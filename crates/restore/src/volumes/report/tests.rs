@@ -5,10 +5,11 @@ use lifeboat_volume::UnsupportedMethod;
 use serde_json::json;
 
 fn key(name: &str) -> ObjectKey {
-    ObjectKey::new(lifeboat_object::GroupResource::new("", "persistentvolumeclaims"), Some("old"), name)
+    ObjectKey::new(GroupResource::new("", "persistentvolumeclaims"), Some("old"), name)
 }
 
 const NOT_SAVED: RestoreMethod = RestoreMethod::Empty(Loss::NotSaved);
+const NO_FILES: FilesReport<'_> = FilesReport::Outcomes(&[]);
 const FILES: RestoreMethod = RestoreMethod::Empty(Loss::Unsupported(UnsupportedMethod::FsBackup));
 
 /// No volume was to be made from a native snapshot.
@@ -58,7 +59,7 @@ fn a_volume_from_a_native_snapshot_is_recorded_by_what_was_done_with_it() {
             [record("a", "pv", "the claim was not restored"), record("", "alone", failed)],
         ),
     ] {
-        let told = volumes.tell(&mapped(), |_| Some(claim), |_| done.clone());
+        let told = volumes.tell(&mapped(), |_| Some(claim), |_| done.clone(), NO_FILES);
         let [of_claim, alone] = expected;
         assert_eq!(told, VolumeReport { records: vec![of_claim, filtered.clone(), alone], warning: None }, "{done:?}");
     }
@@ -111,7 +112,7 @@ fn a_created_claim_gets_its_data_from_its_snapshot_if_volumes_are_wanted() {
         }),
         ..record("", "the claim gets a new volume from the CSI snapshot of its data")
     };
-    let told = |restore: &Restore, action| volumes.tell(restore, |_| action, nothing);
+    let told = |restore: &Restore, action| volumes.tell(restore, |_| action, nothing, NO_FILES);
     let whole = |record: RestoreVolumeInfo| VolumeReport { records: vec![record], warning: None };
     assert_eq!(told(&mapped(), Some(ItemResult::Created)), whole(made));
     let kept = "the claim was not made by this restore: what is there keeps what it holds";
@@ -168,13 +169,13 @@ fn every_claim_and_volume_is_recorded_with_what_became_of_it() {
             "g",
             "files",
             Some(ItemResult::Created),
-            "its data is in a pod volume backup, which this version cannot read: the claim is held back",
+            "its data is in a pod volume backup, and no node agent is there that brings its files back: the claim is held back",
         ),
         (
             "g-failed",
             "files",
             Some(ItemResult::Failed),
-            "its data is in a pod volume backup, which this version cannot read: the claim was not restored",
+            "its data is in a pod volume backup, and no node agent is there that brings its files back: the claim was not restored",
         ),
         (
             "h",
@@ -207,7 +208,7 @@ fn every_claim_and_volume_is_recorded_with_what_became_of_it() {
             "",
             "files-alone",
             None,
-            "its data is in a pod volume backup, which this version cannot read: the volume is not made again",
+            "its data is in a pod volume backup, and no node agent is there that brings its files back: the volume is not made again",
         ),
     ] {
         if !claim.is_empty() {
@@ -223,10 +224,10 @@ fn every_claim_and_volume_is_recorded_with_what_became_of_it() {
         expected.push((record, action));
     }
     let done = |key: &ObjectKey| expected.iter().find(|(record, _)| record.pvc_name == key.name)?.1;
-    let told = volumes.tell(&mapped(), done, |name| FromNative::Made(name.to_owned()));
+    let told = volumes.tell(&mapped(), done, |name| FromNative::Made(name.to_owned()), NO_FILES);
     assert_eq!(told.records, expected.iter().map(|(record, _)| record.clone()).collect::<Vec<_>>());
     let warning = "2 claims come back empty, because their data was not saved: new/e, new/f; 2 volumes are not made again, because their data comes with claims that \
-                   are not part of this restore, or is in a form that this version cannot read: csi-alone, files-alone; describe --details and the volume information file list all";
+                   are not part of this restore, or is in a repository, and no node agent is there: csi-alone, files-alone; describe --details and the volume information file list all";
     assert_eq!(told.warning.as_deref(), Some(warning));
 }
 
@@ -242,7 +243,7 @@ fn one_warning_counts_the_claims_that_come_back_empty() {
                 &RecordedVolumes::default(),
             );
         }
-        volumes.tell(&allowing_empty(), |_| Some(action), nothing).warning
+        volumes.tell(&allowing_empty(), |_| Some(action), nothing, NO_FILES).warning
     };
     let all = "; describe --details and the volume information file list all";
     for (claims, verdict, action, expected) in [
@@ -261,7 +262,7 @@ fn one_warning_counts_the_claims_that_come_back_empty() {
             FILES,
             ItemResult::Created,
             Some(
-                "300 claims come back empty, because their data is in a form that this version cannot read: old/c-0, old/c-1, old/c-10, old/c-100, old/c-101, old/c-102, old/c-103, old/c-104, old/c-105, old/c-106 and 290 more",
+                "300 claims come back empty, because their data is in a repository, and no node agent is there: old/c-0, old/c-1, old/c-10, old/c-100, old/c-101, old/c-102, old/c-103, old/c-104, old/c-105, old/c-106 and 290 more",
             ),
         ),
     ] {
@@ -273,7 +274,8 @@ fn one_warning_counts_the_claims_that_come_back_empty() {
 #[test]
 fn without_snapshot_a_kept_volume_returns_and_others_are_held_back() {
     let mut volumes = VolumeTreatments::default();
-    volumes.failed_claims(&BTreeSet::from([key("kept"), key("gone"), key("unread")]));
+    let failed_claims = BTreeSet::from([key("kept"), key("gone"), key("unread")]);
+    volumes.records(&RecordedVolumes { failed_claims, ..RecordedVolumes::default() }, Movers::default());
     for (name, verdict) in
         [("kept", RestoreMethod::AsIs), ("gone", RestoreMethod::Empty(Loss::NotTaken)), ("unread", FILES)]
     {
@@ -284,9 +286,9 @@ fn without_snapshot_a_kept_volume_returns_and_others_are_held_back() {
         let annotations = json!({"velero.io/volume-snapshot-name": "velero-1"});
         json!({"metadata": {"annotations": annotations}, "spec": {"volumeName": volume}})
     };
-    let loss = |name: &str, restore: &Restore| volumes.loss(&key(name), &claim(name), restore);
+    let loss = |name: &str, restore: &Restore| volumes.loss(&key(name), &claim(name), restore).map(|(why, _)| why);
     let reason = "its snapshot was not taken when the backup was made: no space";
-    let unread = "its data is in a pod volume backup, which this version cannot read";
+    let unread = "its data is in a pod volume backup, and no node agent is there that brings its files back";
     assert_eq!(
         ["kept", "gone", "unread"].map(|name| loss(name, &mapped())),
         [None, Some(reason.into()), Some(unread.into())]
@@ -301,12 +303,12 @@ fn without_snapshot_a_kept_volume_returns_and_others_are_held_back() {
         volumes.claim(&key(name), &claim(name), &RecordedVolumes::default());
     }
     let done = |key: &ObjectKey| Some(if key.name == "kept" { ItemResult::Created } else { ItemResult::Failed });
-    let told = volumes.tell(&mapped(), done, nothing);
+    let told = volumes.tell(&mapped(), done, nothing, NO_FILES);
     let messages: Vec<&str> = told.records.iter().map(|record| record.message.as_str()).collect();
     let of_gone = format!("{reason}: the claim was not restored");
     let of_kept = format!("{reason}; the volume is made again on its storage, where its data is");
     let alone = format!("{unread}: the volume is not made again");
     assert_eq!(messages, [of_gone.as_str(), of_kept.as_str(), alone.as_str()]);
-    let empty = volumes.tell(&allowing_empty(), |_| Some(ItemResult::Created), nothing);
+    let empty = volumes.tell(&allowing_empty(), |_| Some(ItemResult::Created), nothing, NO_FILES);
     assert!(empty.warning.unwrap().starts_with("1 claim comes back empty, because its data was not saved: old/gone;"));
 }

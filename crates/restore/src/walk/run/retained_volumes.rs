@@ -160,7 +160,7 @@ async fn a_claim_whose_snapshot_failed_gets_its_old_volume_where_it_is_kept() {
 async fn a_claim_without_snapshot_and_storage_is_held_back_with_the_reason() {
     let mut ground = failed("Delete").await;
     let why = format!(
-        "held back, because {NO_SPACE}; restore it from another backup, or with --allow-empty-volumes (the annotation lifeboat.io/allow-empty-volumes: \"true\" of the restore) to get it without its data"
+        "held back, because {NO_SPACE}; restore it from another backup, or restore it with --allow-empty-volumes (the annotation lifeboat.io/allow-empty-volumes: \"true\" of the restore) to get it without its data"
     );
     assert_eq!(previewed(&ground).await["data"], Planned::Refused(why.clone()));
     let (phase, _, errors) = restored(&ground).await;
@@ -184,8 +184,11 @@ async fn in_repository() -> RestoreFixture {
         json!({"metadata": {"annotations": annotations}, "spec": {"pod": {"namespace": "shop", "name": "web"}, "volume": volume},
             "status": {"phase": "Completed", "snapshotID": "s"}})
     };
-    let saved = json!([saved(json!({"velero.io/pvc-name": "data"}), "data"), saved(json!({}), "cache")]);
-    let pods = ["web", "other"].map(|name| object("v1", "Pod", name, &json!({"spec": {"containers": []}})));
+    let saved = json!([saved(json!({"velero.io/pvc-name": "data"}), "files"), saved(json!({}), "cache")]);
+    let pods = ["web", "other"].map(|name| {
+        let volumes = json!([{"name": "cache", "emptyDir": {}}]);
+        object("v1", "Pod", name, &json!({"spec": {"containers": [], "volumes": volumes}}))
+    });
     ground("Retain", &pods, &[(BackupFile::PodVolumeBackups, saved)]).await
 }
 
@@ -194,14 +197,14 @@ async fn nothing_starts_on_empty_volumes_whose_data_lies_in_a_repository() {
     let ground = in_repository().await;
     let (phase, _, mut errors) = restored(&ground).await;
     errors.sort();
-    let next = "restore it from another backup, or with --allow-empty-volumes (the annotation lifeboat.io/allow-empty-volumes: \"true\" of the restore) to get it without its data";
+    let next = "and no node agent is there that brings its files back; install the node agent (install --use-node-agent) and make \
+                another Restore for the server, or restore it with --allow-empty-volumes (the annotation \
+                lifeboat.io/allow-empty-volumes: \"true\" of the restore) to get it without its data";
     let of_claim = format!(
-        "error restoring persistentvolumeclaims/shop/data: held back, because its data is in a pod volume backup, which this version \
-         cannot read; {next}"
+        "error restoring persistentvolumeclaims/shop/data: held back, because its data is in a pod volume backup, {next}"
     );
     let of_pod = format!(
-        "error restoring pods/shop/web: held back, because the data of its volume cache is in a pod volume backup, which this version \
-         cannot read; {next}"
+        "error restoring pods/shop/web: held back, because the data of its volume cache is in a pod volume backup, {next}"
     );
     assert_eq!((phase, errors), (RestorePhase::PartiallyFailed, vec![of_claim, of_pod]));
     let there = ["web", "other"].map(|name| ground.at(&format!("/api/v1/namespaces/shop/pods/{name}")).is_some());

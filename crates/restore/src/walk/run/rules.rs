@@ -260,7 +260,7 @@ async fn a_data_upload_is_left_out_whatever_is_restored_and_the_log_says_why() {
     );
     let log = ground.env.store.restore_file_bytes("r", RestoreFile::Logs).await.unwrap().unwrap();
     let log = String::from_utf8(lifeboat_archive::gzip::unpack(&log, 1 << 20).unwrap()).unwrap();
-    let said = "object=datauploads.velero.io/velero/u reason=\"it stands for data in a repository, and this version moves no data\"";
+    let said = "object=datauploads.velero.io/velero/u reason=\"it stands for data in a repository, which comes back with its claim\"";
     assert!(log.contains(said), "{log}");
 }
 

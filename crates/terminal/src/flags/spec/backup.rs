@@ -82,10 +82,10 @@ pub struct BackupSpecArgs {
     /// Take snapshots of volumes that no policy and no pod says anything else of; volume explain says what comes of it
     #[arg(long, default_value = "")]
     snapshot_volumes: Optional<bool>,
-    /// Move snapshot data to the repository (this version has no mover: a backup with such volumes is refused)
+    /// Move snapshot data to the repository (this version cannot: a backup with such volumes is refused)
     #[arg(long, default_value = "")]
     snapshot_move_data: Optional<bool>,
-    /// Save volumes through the file system (this version has no mover: a backup with such volumes is refused)
+    /// Save volumes through the file system, by a node agent (`install --use-node-agent`)
     #[arg(long, default_value = "")]
     default_volumes_to_fs_backup: Optional<bool>,
     /// Fallback for claims that cannot be snapshotted as a group: single takes a snapshot of each by itself, of

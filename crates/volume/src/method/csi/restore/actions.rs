@@ -13,14 +13,17 @@ use crate::method::csi::objects::{GROUP_SNAPSHOT_API, SNAPSHOT_API, SnapshotType
 use crate::method::csi::reference::Reference;
 use crate::method::csi::restore::annotated::is_named_by_annotations;
 use crate::method::csi::secret::named_secret;
+use crate::method::data_movement::{self, await_volume};
 use async_trait::async_trait;
-use lifeboat_action::{ActionError, ActionScope, RestoreItemAction, RestoreItemInput, RestoreItemOutput};
+use lifeboat_action::{
+    ActionError, ActionScope, OperationProgress, RestoreItemAction, RestoreItemInput, RestoreItemOutput,
+};
 use lifeboat_api::Restore;
 use lifeboat_api::well_known::{
     ANNOTATION_DATA_UPLOAD_NAME, ANNOTATION_RESTORE_MUST_INCLUDE, ANNOTATION_SNAPSHOTTER_LIST_SECRET_NAME,
     ANNOTATION_SNAPSHOTTER_LIST_SECRET_NAMESPACE, ANNOTATION_SNAPSHOTTER_SECRET_NAME,
     ANNOTATION_SNAPSHOTTER_SECRET_NAMESPACE, ANNOTATION_VSC_DELETION_POLICY, LABEL_BACKUP_UID,
-    LABEL_VOLUME_SNAPSHOT_NAME,
+    LABEL_DYNAMIC_PV_RESTORE, LABEL_VOLUME_SNAPSHOT_NAME,
 };
 use lifeboat_cluster::Cluster;
 use lifeboat_object::{ApiResource, Catalog, GroupResource, ObjectKey};
@@ -38,6 +41,8 @@ pub struct SnapshotsOfBackup {
     pub failed: BTreeSet<ClaimKey>,
     /// The drivers of the snapshots, by claim of the backup, as far as they are recorded.
     pub drivers: BTreeMap<ClaimKey, String>,
+    /// Tells whether a data mover brings the data of a claim of the backup back.
+    pub is_moved: Arc<dyn Fn(&Value) -> bool + Send + Sync>,
 }
 
 /// The actions, in the order in which they are called, for a cluster that serves these types. They only read the cluster, and
@@ -66,6 +71,25 @@ pub fn restore_actions(
     ]
 }
 
+/// The action that knows of the operations that a restore has begun for claims, for their progress alone.
+#[must_use]
+pub fn operations_of_claims(cluster: &Cluster) -> Arc<dyn RestoreItemAction> {
+    let snapshots = SnapshotsOfBackup {
+        holds: Arc::new(|_| false),
+        failed: BTreeSet::new(),
+        drivers: BTreeMap::new(),
+        is_moved: Arc::new(|_| false),
+    };
+    Arc::new(ClaimAction {
+        cluster: cluster.clone(),
+        claims: None,
+        storage_classes: None,
+        is_served: false,
+        snapshots,
+        provisioners: Mutex::default(),
+    })
+}
+
 /// The name of the VolumeSnapshot that holds the data of a claim of a backup; `None` when it has none, or when the data was moved out
 /// of it.
 #[must_use]
@@ -82,6 +106,13 @@ pub fn snapshot_of_claim(claim: &Value) -> Option<&str> {
 pub fn without_restored_names(object: &Value) -> Option<Value> {
     let is_restored = |name: &Value| name.as_str().is_some_and(|name| name.len() == 64 && hex::decode(name).is_ok());
     let places: &[&str] = match object["kind"].as_str() {
+        Some("Pod" | "PersistentVolumeClaim") if awaits_data(object).is_some() => {
+            let mut out = object.clone();
+            if let Some(value) = awaits_data(object).and_then(|place| out.pointer_mut(&place)) {
+                *value = Value::Null;
+            }
+            return Some(out);
+        }
         Some("VolumeSnapshot") => &["/metadata/name", "/spec/source/volumeSnapshotContentName"],
         Some("VolumeSnapshotContent") => &["/metadata/name", "/spec/volumeSnapshotRef/name"],
         Some("PersistentVolumeClaim") => &["/spec/dataSource/name"],
@@ -99,6 +130,17 @@ pub fn without_restored_names(object: &Value) -> Option<Value> {
         }
         out
     })
+}
+
+/// The place of what an object has by the UID of the restore in which it waits for data from a repository.
+fn awaits_data(object: &Value) -> Option<String> {
+    let (selector, wait) = ("/spec/selector/matchLabels", "/spec/initContainers/0");
+    let has_label = object.pointer(selector).is_some_and(|labels| labels.get(LABEL_DYNAMIC_PV_RESTORE).is_some());
+    if has_label && object["kind"] == "PersistentVolumeClaim" {
+        return Some(format!("{selector}/{}", LABEL_DYNAMIC_PV_RESTORE.replace('/', "~1")));
+    }
+    let waits = object.pointer(wait).is_some_and(|container| container["name"] == "restore-wait");
+    (waits && object["kind"] == "Pod").then(|| format!("{wait}/args"))
 }
 
 /// Returns true if the user wants no volumes from snapshots.
@@ -200,7 +242,10 @@ impl RestoreItemAction for ClaimAction {
 
     async fn execute(&self, input: RestoreItemInput<'_>) -> Result<RestoreItemOutput, ActionError> {
         let RestoreItemInput { mut item, item_from_backup, restore } = input;
-        let Some(snapshot) = snapshot_of_claim(item_from_backup) else { return Ok(RestoreItemOutput::with(item)) };
+        let is_moved = (self.snapshots.is_moved)(item_from_backup);
+        let Some(snapshot) = snapshot_of_claim(item_from_backup).or(is_moved.then_some("")) else {
+            return Ok(RestoreItemOutput::with(item));
+        };
         let namespace = text(item_from_backup, "/metadata/namespace");
         let claim =
             ClaimKey { namespace: namespace.to_owned(), name: text(item_from_backup, "/metadata/name").to_owned() };
@@ -209,6 +254,12 @@ impl RestoreItemAction for ClaimAction {
             return Ok(RestoreItemOutput::with(item));
         }
         if !item["spec"].is_object() || self.stays(target, &claim.name).await? {
+            return Ok(RestoreItemOutput::with(item));
+        }
+        if is_moved {
+            if !leaves_volumes(restore) {
+                await_volume(&mut item, restore, target, &claim.name);
+            }
             return Ok(RestoreItemOutput::with(item));
         }
         let key = ObjectKey::new(GroupResource::new(SNAPSHOT_API, "volumesnapshots"), Some(namespace), snapshot);
@@ -233,6 +284,14 @@ impl RestoreItemAction for ClaimAction {
     fn only_detaches(&self, _: &Restore) -> bool {
         // It changes no claim that is there.
         true
+    }
+
+    async fn progress(&self, operation_id: &str, restore: &Restore) -> Result<OperationProgress, ActionError> {
+        data_movement::progress(operation_id, restore, &self.cluster).await
+    }
+
+    async fn cancel(&self, operation_id: &str, restore: &Restore) -> Result<(), ActionError> {
+        data_movement::cancel(operation_id, restore, &self.cluster).await
     }
 }
 

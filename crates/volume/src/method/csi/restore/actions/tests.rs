@@ -33,6 +33,7 @@ async fn claims(is_served: bool, holds: bool) -> ClaimAction {
         storage_classes: None,
         is_served,
         snapshots: SnapshotsOfBackup {
+            is_moved: Arc::new(|_| false),
             holds: Arc::new(move |_| holds),
             drivers: BTreeMap::new(),
             failed: BTreeSet::new(),
@@ -188,6 +189,45 @@ async fn a_plan_does_not_know_the_names_that_follow_from_the_uid_of_its_restore(
 }
 
 #[tokio::test]
+async fn a_plan_does_not_depend_on_the_uid_of_a_restore_that_awaits_data() {
+    let restores = ["u1", "u2"].map(|uid| {
+        let mut restore = restore();
+        restore.metadata.uid = uid.to_owned();
+        restore
+    });
+    let moved = |restore: &Restore| {
+        let mut claim = claim(&json!({}));
+        await_volume(&mut claim, restore, "shop", "data");
+        claim
+    };
+    let pod = |restore: &Restore| json!({"kind": "Pod", "spec": {"initContainers": [{"name": "restore-wait", "args": [restore.metadata.uid]}, {"name": "own", "args": ["x"]}]}});
+    for of in [&moved as &dyn Fn(&Restore) -> Value, &pod] {
+        let [first, second] = restores.each_ref().map(of);
+        assert_ne!(first, second);
+        assert_eq!(without_restored_names(&first).unwrap(), without_restored_names(&second).unwrap());
+    }
+    let own = json!({"kind": "Pod", "spec": {"initContainers": [{"name": "own", "args": ["x"]}]}});
+    assert_eq!(without_restored_names(&own), None);
+}
+
+#[tokio::test]
+async fn a_claim_of_moved_data_awaits_its_volume_if_volumes_are_wanted() {
+    let mut action = claims(false, false).await;
+    action.snapshots.is_moved = Arc::new(|claim| claim["metadata"]["name"] == "data");
+    let from_backup = claim(&json!({"velero.io/data-upload-name": "velero/du"}));
+    let input = |restore| RestoreItemInput { item: from_backup.clone(), item_from_backup: &from_backup, restore };
+    let wanted = restore();
+    let output = action.execute(input(&wanted)).await.unwrap();
+    let mut expected = from_backup.clone();
+    await_volume(&mut expected, &restore(), "copy", "data");
+    assert_eq!(output, RestoreItemOutput::with(expected));
+    let mut unwanted = restore();
+    unwanted.spec.restore_pvs = Some(false);
+    let output = action.execute(input(&unwanted)).await.unwrap();
+    assert_eq!(output.item["spec"].get("selector"), None);
+}
+
+#[tokio::test]
 async fn the_actions_are_those_of_the_lists_of_names_in_their_order() {
     use crate::method::csi::{BACKUP_ACTIONS, CsiBackup, CsiSnapshots, DELETE_ACTIONS, actions, delete_actions};
     let types = ["volumesnapshots", "volumesnapshotcontents", "volumesnapshotclasses"];
@@ -200,7 +240,12 @@ async fn the_actions_are_those_of_the_lists_of_names_in_their_order() {
     let snapshots = CsiSnapshots::new(&cluster, &operation, of);
     let of_backup = actions(&snapshots, &Arc::default());
     assert_eq!(of_backup.iter().map(|action| action.name()).collect::<Vec<_>>(), BACKUP_ACTIONS);
-    let known = SnapshotsOfBackup { holds: Arc::new(|_| false), drivers: BTreeMap::new(), failed: BTreeSet::new() };
+    let known = SnapshotsOfBackup {
+        holds: Arc::new(|_| false),
+        drivers: BTreeMap::new(),
+        failed: BTreeSet::new(),
+        is_moved: Arc::new(|_| false),
+    };
     let of_restore = restore_actions(&cluster, &catalog, known);
     assert_eq!(of_restore.iter().map(|action| action.name()).collect::<Vec<_>>(), RESTORE_ACTIONS);
     let of_deletion = delete_actions(

@@ -1,0 +1,129 @@
+//! Begins to bring data from repositories into volumes, once the pod or claim is made that it comes with (restore.md 6.3, 6.8).
+
+use crate::actions::known;
+use crate::object::refused::Refused;
+use crate::state::attempt::{Attempt, AttemptNumber, SourceObject};
+use crate::state::lock::lock;
+use crate::walk::context::RestoreContext;
+use lifeboat_object::{GroupResource, ObjectKey};
+use lifeboat_volume::csi::RESTORE_ACTIONS;
+use lifeboat_volume::data_movement::{ClaimToFill, begin as begin_download};
+use lifeboat_volume::fs_backup::{ClaimsFilled, RestoredPod};
+use serde_json::Value;
+use tokio::time::Instant;
+
+/// An object that this restore has made.
+#[derive(Clone, Copy)]
+pub(crate) struct Written<'a> {
+    pub(crate) from_backup: &'a Value,
+    pub(crate) in_cluster: &'a Value,
+}
+
+/// Lets a pod come after the pods through which claims that it mounts are filled. One that was in the cluster before fills none.
+pub(crate) fn check_claims(
+    context: &RestoreContext,
+    source: &ObjectKey,
+    target: &ObjectKey,
+    turn: AttemptNumber,
+) -> Result<(), Refused> {
+    if source.resource != GroupResource::new("", "pods") {
+        return Ok(());
+    }
+    let (namespace, state) = (source.namespace.as_deref().unwrap_or_default(), &context.state);
+    let Some(files) = context.builder.volumes.retained.files.of(namespace, &source.name) else { return Ok(()) };
+    for name in &files.after {
+        let first = known::pod(namespace, name);
+        let in_cluster = context.scope.target_of(&first);
+        let why = match state.files.claims_through(in_cluster.namespace.as_deref().unwrap_or_default(), name) {
+            Some(ClaimsFilled::Yes) => continue,
+            Some(ClaimsFilled::No(why)) => why,
+            Some(ClaimsFilled::NotYet) => match Instant::now() < state.attempts.filling.until() {
+                true => return Err(Refused::Filling),
+                false => "that takes too long".to_owned(),
+            },
+            None if state.notes.lost_claims.has_pod(&in_cluster) => "that pod could not be restored".to_owned(),
+            None => match context.scope.find(&first) {
+                Some(row) if is_to_come(context, row, turn) => return Err(Refused::Filling),
+                _ => continue,
+            },
+        };
+        let text = format!(
+            "error restoring {target}: held back, because a claim that it mounts is filled through the pod {name}: {why}; when that is \
+             mended, make another Restore"
+        );
+        state.messages.error(target, &text);
+        return Err(Refused::Reported);
+    }
+    Ok(())
+}
+
+/// Returns true if an attempt at a pod goes on or is still to come.
+fn is_to_come(context: &RestoreContext, row: usize, turn: AttemptNumber) -> bool {
+    if lock(&context.state.notes.ended_pods).contains(&row) || Instant::now() >= context.state.attempts.filling.until()
+    {
+        return false;
+    }
+    // All levels have had their turn when it is tried again: what no attempt led to was done by an earlier run.
+    !turn.again || context.state.claimed.has_begun(row)
+}
+
+/// Notes the end of an attempt at a pod through which others may have their claims filled.
+pub(crate) fn note_end(context: &RestoreContext, source: &SourceObject, attempt: Attempt) {
+    if matches!(attempt, Attempt::Done { .. }) && source.key.resource == GroupResource::new("", "pods") {
+        let namespace = source.key.namespace.as_deref().unwrap_or_default();
+        if context.builder.volumes.retained.files.of(namespace, &source.key.name).is_some() {
+            lock(&context.state.notes.ended_pods).insert(source.row);
+        }
+    }
+}
+
+/// Begins it for an object, by its keys in the backup and in the cluster. Doing it again begins nothing twice.
+pub(crate) async fn begin(context: &RestoreContext, source: &ObjectKey, target: &ObjectKey, written: Written<'_>) {
+    if source.resource == GroupResource::new("", "pods") {
+        fill_pod(context, source, target, written.in_cluster);
+    } else if source.resource == GroupResource::new("", "persistentvolumeclaims") {
+        fill_claim(context, source, target, written).await;
+    }
+}
+
+fn fill_pod(context: &RestoreContext, source: &ObjectKey, target: &ObjectKey, in_cluster: &Value) {
+    let source_namespace = source.namespace.as_deref().unwrap_or_default();
+    let Some(files) = context.builder.volumes.retained.files.of(source_namespace, &source.name) else { return };
+    let messages = &context.state.messages;
+    for volume in &files.refused {
+        let why = "a path of its node (hostPath), to which nothing is written";
+        messages
+            .warning(target, &format!("the files of the volume {volume} of {target} are not restored: it is {why}"));
+    }
+    if !files.restored.is_empty() {
+        context.state.files.begin(RestoredPod { in_cluster, source_namespace, volumes: &files.restored });
+        // A run again has to know how they ended.
+        messages.leave_open(target);
+    }
+}
+
+async fn fill_claim(context: &RestoreContext, source: &ObjectKey, target: &ObjectKey, written: Written<'_>) {
+    let (volumes, restore) = (&context.builder.volumes, &context.scope.restore);
+    let Some(moved) = volumes.retained.treatments.moved(written.from_backup, restore) else { return };
+    let claim = ClaimToFill {
+        namespace: target.namespace.as_deref().unwrap_or_default(),
+        name: written.in_cluster["metadata"]["name"].as_str().unwrap_or(&target.name),
+        source_namespace: source.namespace.as_deref().unwrap_or_default(),
+        source_uid: written.from_backup["metadata"]["uid"].as_str().unwrap_or_default(),
+        moved: &moved,
+    };
+    let begun = match (context.env.operation.fence)() {
+        Ok(()) => {
+            begin_download(claim, restore, &volumes.downloads, &context.env.cluster).await.map_err(|e| e.to_string())
+        }
+        Err(why) => Err(why),
+    };
+    match begun {
+        Ok(id) => context.state.attempts.operations.begin(RESTORE_ACTIONS[0], target, &id).await,
+        Err(why) => {
+            let next = "delete the claim and make another Restore";
+            let text = format!("error restoring {target}: its data is not brought from the repository: {why}; {next}");
+            context.state.messages.error(target, &text);
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! Pod volume backups: the files of a volume, saved and restored by a node agent through a pod that mounts it.
+//!
+//! [`FileBackups`] makes a PodVolumeBackup for each volume of a pod that is saved by its files, and follows them to their ends.
+//! [`FileRestores`] makes a PodVolumeRestore for each volume of a restored pod, and follows them to their ends.
+//! [`cancel_all`] stops all data movement of a restore that has failed.
+
+mod backup;
+pub(crate) mod cancel;
+mod progress;
+pub(crate) mod repository;
+mod resource;
+mod restore;
+mod saved_volume;
+mod scheduled;
+
+pub use backup::{FileBackupEnd, FileBackupSettings, FileBackups, PodVolumeKey};
+pub use cancel::{cancel_all, cancel_if_wanted};
+pub use restore::{ClaimsFilled, FileEnd, FileOutcome, FileRestoreSettings, FileRestores, RestoredPod};
+pub use saved_volume::PodVolume;

@@ -1,0 +1,396 @@
+//! Saves the files of volumes of running pods, beside the backup of what follows (backup.md 2.9, api-and-controllers.md 1.9).
+//!
+//! Each pod has a task that makes its PodVolumeBackups, when the hooks of the pod have run. One task follows all
+//! PodVolumeBackups of the backup with one list. What an attempt that was cut off has made is found by its name.
+
+use crate::method::child::resource_type;
+use crate::method::fs_backup::cancel::cancel;
+use crate::method::fs_backup::progress::{VolumeProgress, WaitLimits, WaitProgress};
+use crate::method::fs_backup::repository::NeededRepository;
+use crate::method::fs_backup::saved_volume::{PodVolume, SavedPod, make, pod_volume_backup};
+use crate::method::fs_backup::scheduled::missing_agent;
+use lifeboat_api::well_known::LABEL_BACKUP_UID;
+use lifeboat_api::{Backup, DataPathPhase, PodVolumeBackup};
+use lifeboat_cluster::{Cluster, ClusterError, ListRequest};
+use lifeboat_object::ApiResource;
+use lifeboat_operation::Operation;
+use serde_json::Value;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::{OnceCell, Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+
+/// Longest time without any progress, once a node agent has taken a volume up.
+const IDLE: Duration = Duration::from_secs(1800);
+/// The message of a wait that was too long.
+const LATE: &str = "timed out waiting for all PodVolumeBackups to complete";
+/// The first pause between two looks, and after each change; each one after it is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+/// The longest.
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// Pods whose resources are made at once.
+const AT_ONCE: usize = 16;
+/// The longest time for volumes that were asked to stop to do so.
+const STOPPING: Duration = Duration::from_secs(60);
+
+/// The backup whose volumes are saved, and its limits.
+#[derive(Clone, Debug)]
+pub struct FileBackupSettings {
+    /// The backup, with its storage location.
+    pub backup: Arc<Backup>,
+    /// Longest time for all volumes.
+    pub whole: Duration,
+    /// Longest wait for a repository.
+    pub resource_timeout: Duration,
+}
+
+/// A volume of a pod, by the pod's namespace and name and its own name there.
+pub type PodVolumeKey = (String, String, String);
+
+/// The end of the backup of a volume.
+#[derive(Clone, Debug, PartialEq)]
+pub enum FileBackupEnd {
+    /// Its files are in the repository, as this PodVolumeBackup says.
+    Saved(Box<PodVolumeBackup>),
+    /// They are not, for this reason.
+    Failed(String),
+}
+
+/// Saves the files of the volumes of one backup. The tasks end with the last clone.
+#[derive(Clone)]
+pub struct FileBackups {
+    run: Arc<FileBackupRun>,
+    tasks: Arc<Mutex<JoinSet<()>>>,
+}
+
+struct FileBackupRun {
+    cluster: Cluster,
+    operation: Operation,
+    settings: FileBackupSettings,
+    /// By the names of their resources.
+    volumes: Mutex<BTreeMap<String, FollowedVolume>>,
+    /// Whether the repository of a namespace can be used.
+    repositories: Mutex<HashMap<String, Arc<OnceCell<Result<(), String>>>>>,
+    places: Semaphore,
+    /// Counts ends of volumes.
+    ends: watch::Sender<u64>,
+}
+
+struct FollowedVolume {
+    key: PodVolumeKey,
+    is_made: bool,
+    /// The resource, as it was seen last.
+    seen: Option<PodVolumeBackup>,
+    end: Option<FileBackupEnd>,
+}
+
+impl FileBackups {
+    /// Begins for a backup of which no volumes are saved.
+    #[must_use]
+    pub fn new(cluster: &Cluster, operation: &Operation, settings: FileBackupSettings) -> Self {
+        let run = FileBackupRun {
+            cluster: cluster.clone(),
+            operation: operation.clone(),
+            settings,
+            volumes: Mutex::default(),
+            repositories: Mutex::default(),
+            places: Semaphore::new(AT_ONCE),
+            ends: watch::Sender::new(0),
+        };
+        Self { run: Arc::new(run), tasks: Arc::default() }
+    }
+
+    /// Begins to save volumes of a pod, unless that was done before.
+    pub fn begin(&self, namespace: &str, pod: &str, volumes: &[PodVolume]) {
+        let mut new = Vec::new();
+        {
+            let mut all = locked(&self.run.volumes);
+            let is_first = all.is_empty();
+            for volume in volumes {
+                let name = volume.resource_name(&self.run.settings.backup, namespace, pod);
+                if all.contains_key(&name) {
+                    continue;
+                }
+                let key = (namespace.to_owned(), pod.to_owned(), volume.name.clone());
+                all.insert(name.clone(), FollowedVolume { key, is_made: false, seen: None, end: None });
+                new.push((name, volume.clone()));
+            }
+            if is_first && !new.is_empty() {
+                let run = Arc::clone(&self.run);
+                locked(&self.tasks).spawn(async move { run.follow().await });
+            }
+        }
+        if !new.is_empty() {
+            let (run, namespace, pod) = (Arc::clone(&self.run), namespace.to_owned(), pod.to_owned());
+            locked(&self.tasks).spawn(async move { run.pod(&namespace, &pod, new).await });
+        }
+    }
+
+    /// Waits until the volumes of a pod that were begun are saved, or will not be. Cancellation of the operation ends the wait.
+    pub async fn pod_ended(&self, namespace: &str, pod: &str) {
+        self.ended(|key| key.0 == namespace && key.1 == pod).await;
+    }
+
+    /// Waits until all volumes that were begun are saved, or will not be. Cancellation of the operation ends the wait.
+    pub async fn all_ended(&self) {
+        let open = self.run.open().len();
+        if open > 0 {
+            let fields = [("volumes", &*open.to_string())];
+            self.run.operation.journal.info("Waiting for the files of volumes", &fields);
+        }
+        self.ended(|_| true).await;
+    }
+
+    async fn ended(&self, is_waited_for: impl Fn(&PodVolumeKey) -> bool) {
+        let mut ends = self.run.ends.subscribe();
+        loop {
+            let is_open = locked(&self.run.volumes).values().any(|one| one.end.is_none() && is_waited_for(&one.key));
+            if !is_open {
+                return;
+            }
+            tokio::select! {
+                () = self.run.operation.cancel.cancelled() => return,
+                changed = ends.changed() => if changed.is_err() { return },
+            }
+        }
+    }
+
+    /// The ends of all volumes that were begun.
+    #[must_use]
+    pub fn ends(&self) -> BTreeMap<PodVolumeKey, FileBackupEnd> {
+        let unknown = || FileBackupEnd::Failed("the backup ended before".to_owned());
+        let all = locked(&self.run.volumes);
+        all.values().map(|one| (one.key.clone(), one.end.clone().unwrap_or_else(unknown))).collect()
+    }
+
+    /// The PodVolumeBackups as they were seen last, in the order of their names.
+    #[must_use]
+    pub fn resources(&self) -> Vec<PodVolumeBackup> {
+        locked(&self.run.volumes).values().filter_map(|one| one.seen.clone()).collect()
+    }
+
+    /// Ends the tasks. Volumes that are still being saved are asked to stop, within a minute: of a backup that does not come to its
+    /// end nobody needs them.
+    pub async fn end(&self) {
+        let mut tasks = std::mem::take(&mut *locked(&self.tasks));
+        tasks.shutdown().await;
+        let open: Vec<String> =
+            self.run.open().into_iter().filter(|(_, is_made)| *is_made).map(|(name, _)| name).collect();
+        if open.is_empty() || (self.run.operation.fence)().is_err() {
+            return;
+        }
+        let (kind, namespace) = (kind(), &self.run.settings.backup.metadata.namespace);
+        let work = async {
+            for name in &open {
+                if let Err(e) = cancel(&self.run.cluster, &kind, namespace, name).await {
+                    self.run.operation.journal.info(
+                        "A PodVolumeBackup could not be asked to stop",
+                        &[("name", name), ("error", &e.to_string())],
+                    );
+                }
+            }
+        };
+        let _ = tokio::time::timeout(STOPPING, work).await;
+    }
+}
+
+impl FileBackupRun {
+    /// Makes the resources of a pod's volumes.
+    async fn pod(&self, namespace: &str, pod: &str, volumes: Vec<(String, PodVolume)>) {
+        let work = async {
+            let Ok(_place) = self.places.acquire().await else { return };
+            let ready = async {
+                let saved = self.running(namespace, pod).await?;
+                self.repository(namespace).await?;
+                Ok::<_, String>(saved)
+            };
+            match ready.await {
+                Ok(saved) => {
+                    for (name, volume) in &volumes {
+                        match self.make(&saved, volume).await {
+                            Ok(()) => self.is_made(name),
+                            Err(why) => self.set(name, FileBackupEnd::Failed(why)),
+                        }
+                    }
+                }
+                Err(why) => volumes.iter().for_each(|(name, _)| self.set(name, FileBackupEnd::Failed(why.clone()))),
+            }
+        };
+        tokio::select! {
+            biased;
+            () = self.operation.cancel.cancelled() => {}
+            () = work => {}
+        }
+    }
+
+    /// The pod as it is now, on a node where a node agent runs.
+    async fn running(&self, namespace: &str, pod: &str) -> Result<SavedPod, String> {
+        let pods = ApiResource::new("", "v1", "pods", "Pod");
+        let found = self.cluster.get(&pods, Some(namespace), pod).await.map_err(|e| e.to_string())?;
+        let body = found.ok_or_else(|| format!("the pod {namespace}/{pod} is gone"))?;
+        let object: Value = serde_json::from_slice(&body).map_err(|e| format!("the pod cannot be read: {e}"))?;
+        let saved = SavedPod::of(&object)?;
+        let own = &self.settings.backup.metadata.namespace;
+        match missing_agent(&self.cluster, own, &saved.node).await.map_err(|e| e.to_string())? {
+            None => Ok(saved),
+            Some(why) => Err(format!("node-agent pod is not running in node {}: {why}", saved.node)),
+        }
+    }
+
+    /// Makes sure of the repository of a namespace, once for all pods.
+    async fn repository(&self, volume_namespace: &str) -> Result<(), String> {
+        let known = Arc::clone(locked(&self.repositories).entry(volume_namespace.to_owned()).or_default());
+        let FileBackupSettings { backup, resource_timeout, .. } = &self.settings;
+        let location = &backup.spec.storage_location;
+        let needed = NeededRepository { namespace: &backup.metadata.namespace, volume_namespace, location };
+        known.get_or_init(|| needed.ensure(*resource_timeout, &self.cluster)).await.clone()
+    }
+
+    async fn make(&self, pod: &SavedPod, volume: &PodVolume) -> Result<(), String> {
+        (self.operation.fence)()?;
+        make(&self.cluster, &pod_volume_backup(&self.settings.backup, pod, volume)).await
+    }
+
+    /// Follows all resources for as long as the task lives.
+    async fn follow(&self) {
+        let (began, mut progress, mut pause) = (Instant::now(), WaitProgress::default(), FIRST_PAUSE);
+        let limits = WaitLimits { whole: self.settings.whole, idle: IDLE, late: LATE };
+        let mut before = BTreeMap::new();
+        let mut is_over = false;
+        loop {
+            let open = self.open();
+            if !open.is_empty() {
+                let states = self.look(&open).await;
+                if states != before {
+                    pause = FIRST_PAUSE;
+                }
+                before.clone_from(&states);
+                if !is_over && let Some(why) = progress.look(began.elapsed(), states, limits) {
+                    is_over = true;
+                    self.stop_all(&why).await;
+                }
+            }
+            tokio::select! {
+                biased;
+                () = self.operation.cancel.cancelled() => return,
+                () = sleep(pause) => pause = (pause * 2).min(LONGEST_PAUSE),
+            }
+        }
+    }
+
+    /// Asks what has not ended to stop, and waits for none of it any more.
+    async fn stop_all(&self, why: &str) {
+        let (kind, namespace) = (kind(), &self.settings.backup.metadata.namespace);
+        for (name, is_made) in self.open() {
+            let mut why = why.to_owned();
+            if is_made && let Err(e) = cancel(&self.cluster, &kind, namespace, &name).await {
+                why = format!("{why}; the PodVolumeBackup {name} could not be asked to stop: {e}");
+            }
+            self.set(&name, FileBackupEnd::Failed(why));
+        }
+    }
+
+    /// Looks at the resources of these volumes. Gives the progress of those that go on.
+    async fn look(&self, open: &BTreeMap<String, bool>) -> BTreeMap<String, VolumeProgress> {
+        let found = match self.list().await {
+            Ok(found) => found,
+            // The limits of the wait hold.
+            Err(e) if e.can_pass() => {
+                return open.keys().map(|name| (name.clone(), VolumeProgress::default())).collect();
+            }
+            Err(e) => {
+                open.keys().for_each(|name| self.set(name, FileBackupEnd::Failed(e.to_string())));
+                return BTreeMap::new();
+            }
+        };
+        let mut states = BTreeMap::new();
+        for (name, is_made) in open {
+            let one = found.get(name);
+            if let (Some(one), Some(followed)) = (one, locked(&self.volumes).get_mut(name)) {
+                followed.seen = Some(one.clone());
+            }
+            let message = one.map(|one| said(&one.status.message)).unwrap_or_default();
+            match (one, one.and_then(|one| one.status.phase)) {
+                (Some(one), Some(DataPathPhase::Completed)) => {
+                    self.set(name, FileBackupEnd::Saved(Box::new(one.clone())))
+                }
+                (_, Some(DataPathPhase::Failed)) => {
+                    self.set(name, FileBackupEnd::Failed(format!("pod volume backup failed: {message}")));
+                }
+                (_, Some(DataPathPhase::Canceled)) => {
+                    self.set(name, FileBackupEnd::Failed(format!("pod volume backup canceled: {message}")));
+                }
+                (None, _) if *is_made => {
+                    self.set(name, FileBackupEnd::Failed(format!("its PodVolumeBackup {name} was deleted")));
+                }
+                _ => {
+                    states.insert(name.clone(), one.map(VolumeProgress::of_backup).unwrap_or_default());
+                }
+            }
+        }
+        states
+    }
+
+    /// All PodVolumeBackups of the backup, by name.
+    async fn list(&self) -> Result<HashMap<String, PodVolumeBackup>, ClusterError> {
+        let metadata = &self.settings.backup.metadata;
+        let mut list = self.cluster.list(ListRequest {
+            resource: Arc::new(kind()),
+            namespace: Some(metadata.namespace.clone()),
+            selector: format!("{LABEL_BACKUP_UID}={}", metadata.uid),
+            metadata_only: false,
+        });
+        let mut found = HashMap::new();
+        while let Some(bodies) = list.next().await? {
+            // One that cannot be read is as one that has not begun; the limits of the wait hold.
+            let all = bodies.iter().filter_map(|body| serde_json::from_slice::<PodVolumeBackup>(body).ok());
+            found.extend(all.map(|one| (one.metadata.name.clone(), one)));
+        }
+        Ok(found)
+    }
+
+    /// The volumes that have not ended, and whether their resources are made.
+    fn open(&self) -> BTreeMap<String, bool> {
+        let volumes = locked(&self.volumes);
+        let open = volumes.iter().filter(|(_, one)| one.end.is_none());
+        open.map(|(name, one)| (name.clone(), one.is_made)).collect()
+    }
+
+    fn is_made(&self, name: &str) {
+        if let Some(one) = locked(&self.volumes).get_mut(name) {
+            one.is_made = true;
+        }
+    }
+
+    /// Notes the end of a volume that has not ended.
+    fn set(&self, name: &str, end: FileBackupEnd) {
+        let mut volumes = locked(&self.volumes);
+        let Some(one) = volumes.get_mut(name).filter(|one| one.end.is_none()) else { return };
+        if let FileBackupEnd::Saved(resource) = &end {
+            let (namespace, pod, volume) = &one.key;
+            let (pod, bytes) = (format!("{namespace}/{pod}"), resource.status.progress.total_bytes.to_string());
+            let fields = [("pod", &*pod), ("volume", volume), ("bytes", &bytes)];
+            self.operation.journal.info("Saved the files of a volume", &fields);
+        }
+        one.end = Some(end);
+        drop(volumes);
+        self.ends.send_modify(|count| *count += 1);
+    }
+}
+
+/// The type of PodVolumeBackups.
+pub(super) fn kind() -> ApiResource {
+    resource_type::<PodVolumeBackup>()
+}
+
+/// The message of a resource that has ended badly.
+fn said(message: &str) -> &str {
+    if message.is_empty() { "the node agent gives no reason; look at its log" } else { message }
+}
+
+/// A lock whose data each change leaves consistent.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,122 @@
+//! Stops the data movement of a restore that is over.
+
+use crate::method::child::resource_type;
+use futures::StreamExt;
+use lifeboat_api::well_known::LABEL_RESTORE_UID;
+use lifeboat_api::{DataDownload, DataPathPhase, PodVolumeRestore, Restore};
+use lifeboat_cluster::{Cluster, ClusterError, ListRequest, MergePatch};
+use lifeboat_object::ApiResource;
+use serde_json::Value;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// Longest time for it when the user has cancelled the restore.
+const LONGEST: Duration = Duration::from_secs(4);
+/// Patches at once.
+const AT_ONCE: usize = 16;
+
+/// Asks all PodVolumeRestores and DataDownloads of a restore that have not ended to stop. A cluster that serves no such types has
+/// none.
+///
+/// # Errors
+/// [`ClusterError`]: not all of them were asked.
+pub async fn cancel_all(restore: &Restore, cluster: &Cluster) -> Result<(), ClusterError> {
+    for resource in [resource_type::<PodVolumeRestore>(), resource_type::<DataDownload>()] {
+        match cancel_each(restore, resource, cluster).await {
+            Err(e) if e.is_not_found() => {}
+            done => done?,
+        }
+    }
+    Ok(())
+}
+
+async fn cancel_each(restore: &Restore, resource: ApiResource, cluster: &Cluster) -> Result<(), ClusterError> {
+    let namespace = &restore.metadata.namespace;
+    let resource = Arc::new(resource);
+    let mut list = cluster.list(ListRequest {
+        resource: Arc::clone(&resource),
+        namespace: Some(namespace.clone()),
+        selector: format!("{LABEL_RESTORE_UID}={}", restore.metadata.uid),
+        metadata_only: false,
+    });
+    let mut names = Vec::new();
+    while let Some(bodies) = list.next().await? {
+        let all = bodies.iter().map(|body| serde_json::from_slice::<Value>(body).unwrap_or_default());
+        names.extend(all.filter(goes_on).filter_map(|one| Some(one["metadata"]["name"].as_str()?.to_owned())));
+    }
+    let patches = names.into_iter().map(|name| {
+        let resource = &resource;
+        async move { cancel(cluster, resource, namespace, &name).await }
+    });
+    let done: Vec<_> = futures::stream::iter(patches).buffer_unordered(AT_ONCE).collect().await;
+    done.into_iter().collect()
+}
+
+/// Asks one of them to stop. That it is gone is no error.
+///
+/// # Errors
+/// [`ClusterError`].
+pub(crate) async fn cancel(
+    cluster: &Cluster,
+    resource: &ApiResource,
+    namespace: &str,
+    name: &str,
+) -> Result<(), ClusterError> {
+    let patch = MergePatch::of(r#"{"spec":{"cancel":true}}"#.into());
+    match cluster.patch(resource, Some(namespace), name, patch).await {
+        Err(e) if e.is_not_found() => Ok(()),
+        patched => patched.map(drop),
+    }
+}
+
+/// Returns true if the movement has not ended and nobody has asked it to stop.
+fn goes_on(one: &Value) -> bool {
+    let ended = [DataPathPhase::Completed, DataPathPhase::Failed, DataPathPhase::Canceled].map(DataPathPhase::as_str);
+    let phase = one["status"]["phase"].as_str().unwrap_or_default();
+    !ended.contains(&phase) && one["spec"]["cancel"] != true
+}
+
+/// Asks all that moves data for a restore to stop, when the user has cancelled it, as its resource in the cluster says now. What a
+/// server leaves that stops goes on.
+///
+/// # Errors
+/// The reason for people: not all of them were asked.
+pub async fn cancel_if_wanted(restore: &Restore, cluster: &Cluster) -> Result<(), String> {
+    let resource = resource_type::<Restore>();
+    let (namespace, name) = (&restore.metadata.namespace, &restore.metadata.name);
+    let work = async {
+        let found = cluster.get(&resource, Some(namespace), name).await?;
+        let found = found.and_then(|body| serde_json::from_slice::<Value>(&body).ok()).unwrap_or_default();
+        match found["metadata"]["uid"] == restore.metadata.uid.as_str() && found["spec"]["cancel"] == true {
+            true => cancel_all(restore, cluster).await,
+            false => Ok(()),
+        }
+    };
+    match timeout(LONGEST, work).await {
+        Ok(done) => done.map_err(|e| e.to_string()),
+        Err(_) => Err(format!("the cluster did not answer within {} s", LONGEST.as_secs())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn only_movement_that_goes_on_is_asked_to_stop() {
+        let one = |phase: &str, cancel: bool| json!({"spec": {"cancel": cancel}, "status": {"phase": phase}});
+        for (one, expected) in [
+            (json!({"spec": {}}), true),
+            (one("New", false), true),
+            (one("InProgress", false), true),
+            (one("InProgress", true), false),
+            (one("Completed", false), false),
+            (one("Failed", false), false),
+            (one("Canceled", false), false),
+        ] {
+            assert_eq!(goes_on(&one), expected, "{one}");
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! The BackupRepository of a namespace, which must be ready before anything is read from it (api-and-controllers.md 1.10).
+
+use crate::method::child::resource_type;
+use lifeboat_api::well_known::{LABEL_REPOSITORY_TYPE, LABEL_STORAGE_LOCATION, LABEL_VOLUME_NAMESPACE};
+use lifeboat_api::{
+    BackupRepository, BackupRepositoryPhase, BackupRepositorySpec, NamespacedName, ObjectMeta, UploaderType,
+    label_value,
+};
+use lifeboat_cluster::{Cluster, ClusterError, ListRequest, WriteBody};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// The first pause between two looks; each one after it is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+/// The longest.
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// A repository that is needed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NeededRepository<'a> {
+    /// The namespace of the resource.
+    pub(crate) namespace: &'a str,
+    /// The namespace whose volumes it holds.
+    pub(crate) volume_namespace: &'a str,
+    /// The storage location that it lies in.
+    pub(crate) location: &'a str,
+}
+
+impl NeededRepository<'_> {
+    /// Makes sure that it is there and ready, within this time.
+    ///
+    /// # Errors
+    /// The reason for people.
+    pub(crate) async fn ensure(self, within: Duration, cluster: &Cluster) -> Result<(), String> {
+        let (deadline, mut pause) = (Instant::now() + within, FIRST_PAUSE);
+        loop {
+            match self.find_or_make(cluster).await.map_err(|e| format!("error to ensure repository: {e}"))? {
+                RepositoryState::Ready => return Ok(()),
+                RepositoryState::Refused(why) => return Err(why),
+                RepositoryState::NotYet(name) if Instant::now() + pause > deadline => {
+                    return Err(format!(
+                        "the BackupRepository {name} is not ready after {} s: the server makes it ready; its log says what it waits for",
+                        within.as_secs()
+                    ));
+                }
+                RepositoryState::NotYet(_) => {}
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// Makes it when it is missing, and does not wait.
+    ///
+    /// # Errors
+    /// [`ClusterError`].
+    pub(crate) async fn find_or_make(self, cluster: &Cluster) -> Result<RepositoryState, ClusterError> {
+        let found = self.find(cluster).await?;
+        if let Some(state) = state_of(&found) {
+            return Ok(state);
+        }
+        let resource = self.resource();
+        let name = resource.metadata.key();
+        let body = serde_json::to_vec(&resource).unwrap_or_default();
+        let kind = resource_type::<BackupRepository>();
+        match cluster.create(&kind, Some(self.namespace), &name.name, WriteBody::of(body.into())).await {
+            Ok(_) => Ok(RepositoryState::NotYet(name)),
+            Err(e) if e.is_already_exists() => Ok(RepositoryState::NotYet(name)),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// The resources with its labels, each once.
+    async fn find(self, cluster: &Cluster) -> Result<BTreeMap<String, BackupRepository>, ClusterError> {
+        let selector: Vec<String> = self.labels().map(|(key, value)| format!("{key}={value}")).into();
+        let mut list = cluster.list(ListRequest {
+            resource: Arc::new(resource_type::<BackupRepository>()),
+            namespace: Some(self.namespace.to_owned()),
+            selector: selector.join(","),
+            metadata_only: false,
+        });
+        let mut found = BTreeMap::new();
+        while let Some(bodies) = list.next().await? {
+            // One that cannot be read is not ready either.
+            let all = bodies.iter().filter_map(|body| serde_json::from_slice::<BackupRepository>(body).ok());
+            found.extend(all.map(|one| (one.metadata.name.clone(), one)));
+        }
+        Ok(found)
+    }
+
+    fn labels(self) -> [(&'static str, String); 3] {
+        [
+            (LABEL_VOLUME_NAMESPACE, label_value(self.volume_namespace)),
+            (LABEL_STORAGE_LOCATION, label_value(self.location)),
+            (LABEL_REPOSITORY_TYPE, "kopia".to_owned()),
+        ]
+    }
+
+    fn resource(self) -> BackupRepository {
+        let metadata = ObjectMeta {
+            name: format!("{}-{}-kopia", self.volume_namespace, self.location),
+            namespace: self.namespace.to_owned(),
+            labels: self.labels().map(|(key, value)| (key.to_owned(), value)).into(),
+            ..ObjectMeta::default()
+        };
+        let spec = BackupRepositorySpec {
+            volume_namespace: self.volume_namespace.to_owned(),
+            backup_storage_location: self.location.to_owned(),
+            repository_type: UploaderType::Kopia,
+            ..BackupRepositorySpec::default()
+        };
+        BackupRepository { metadata, spec, ..BackupRepository::default() }
+    }
+}
+
+/// The state of a repository.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum RepositoryState {
+    /// It can be used.
+    Ready,
+    /// The server has not yet made it ready.
+    NotYet(NamespacedName),
+    /// It cannot be used, for this reason.
+    Refused(String),
+}
+
+/// The state of the repositories of one namespace and location; `None` when there is none.
+fn state_of(found: &BTreeMap<String, BackupRepository>) -> Option<RepositoryState> {
+    let mut all = found.values();
+    let one = all.next()?;
+    if all.next().is_some() {
+        let names: Vec<&str> = found.keys().map(String::as_str).collect();
+        let why = format!(
+            "more than one BackupRepository is for the same volumes ({}): delete all but one",
+            names.join(", ")
+        );
+        return Some(RepositoryState::Refused(why));
+    }
+    Some(match one.status.phase {
+        Some(BackupRepositoryPhase::Ready) => RepositoryState::Ready,
+        Some(BackupRepositoryPhase::NotReady) => {
+            RepositoryState::Refused(format!("backup repository is not ready: {}", one.status.message))
+        }
+        _ => RepositoryState::NotYet(one.metadata.key()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_repository_is_named_and_labelled_as_velero_does() {
+        let needed = NeededRepository { namespace: "velero", volume_namespace: "shop", location: "default" };
+        let mut made = serde_json::to_value(needed.resource()).unwrap();
+        made.as_object_mut().unwrap().remove("status");
+        let expected = json!({
+            "apiVersion": "velero.io/v1", "kind": "BackupRepository",
+            "metadata": {"name": "shop-default-kopia", "namespace": "velero", "labels": {"velero.io/volume-namespace": "shop",
+                "velero.io/storage-location": "default", "velero.io/repository-type": "kopia"}},
+            "spec": {"volumeNamespace": "shop", "backupStorageLocation": "default", "repositoryType": "kopia", "maintenanceFrequency": "0s"},
+        });
+        assert_eq!(made, expected);
+    }
+
+    #[test]
+    fn a_repository_is_ready_waited_for_or_refused_by_its_phase() {
+        let found = |phases: &[Option<BackupRepositoryPhase>]| {
+            let all = phases.iter().enumerate().map(|(n, phase)| {
+                let mut one = BackupRepository::default();
+                one.metadata.name = format!("r{n}");
+                (one.status.phase, one.status.message) = (*phase, "no password".to_owned());
+                (one.metadata.name.clone(), one)
+            });
+            state_of(&all.collect())
+        };
+        let waits = RepositoryState::NotYet(NamespacedName { namespace: String::new(), name: "r0".into() });
+        assert_eq!(found(&[]), None);
+        assert_eq!(found(&[None]), Some(waits.clone()));
+        assert_eq!(found(&[Some(BackupRepositoryPhase::New)]), Some(waits));
+        assert_eq!(found(&[Some(BackupRepositoryPhase::Ready)]), Some(RepositoryState::Ready));
+        let refused = |why: &str| Some(RepositoryState::Refused(why.to_owned()));
+        let not_ready = refused("backup repository is not ready: no password");
+        assert_eq!(found(&[Some(BackupRepositoryPhase::NotReady)]), not_ready);
+        let two = refused("more than one BackupRepository is for the same volumes (r0, r1): delete all but one");
+        assert_eq!(found(&[None, Some(BackupRepositoryPhase::Ready)]), two);
+    }
+}

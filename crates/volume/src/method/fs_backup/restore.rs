@@ -1,0 +1,496 @@
+//! Fills the volumes of restored pods with their files, beside the restore of what follows (restore.md 6.3).
+//!
+//! Each pod has a task that makes its PodVolumeRestores and sees to it that a node agent runs on its node. One task follows all
+//! PodVolumeRestores of the restore with one list. What a run that was cut off has made is found by its name.
+
+use crate::method::fs_backup::progress::{VolumeProgress, WaitLimits, WaitProgress};
+use crate::method::fs_backup::repository::NeededRepository;
+use crate::method::fs_backup::resource::{ToFill, kind, make, pod_volume_restore, read, restored_volume_name};
+use crate::method::fs_backup::scheduled::{PodPlace, missing_agent};
+use crate::restore_plan::{FileVolume, SavedFiles};
+use lifeboat_api::well_known::LABEL_RESTORE_UID;
+use lifeboat_api::{DataPathPhase, PodVolumeRestore, Restore};
+use lifeboat_cluster::{Cluster, ClusterError, ListRequest};
+use lifeboat_object::{ApiResource, ResultScope};
+use lifeboat_operation::Operation;
+use serde_json::Value;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::{OnceCell, Semaphore};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+/// Longest time without any progress, once a node agent has taken a volume up.
+const IDLE: Duration = Duration::from_secs(1800);
+/// The first pause between two looks, and after each change; each one after it is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+/// The longest.
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// The longest between two looks at a pod that has no node yet.
+const LONGEST_POD_PAUSE: Duration = Duration::from_secs(5);
+/// Pods whose resources are made at once.
+const AT_ONCE: usize = 16;
+/// The message of a wait that was too long.
+const LATE: &str = "timed out waiting for all PodVolumeRestores to complete";
+/// The consequence for a pod whose files did not come, and the next step.
+const THEN: &str = "the pod waits in its init container restore-wait; when the reason is gone, delete the pod and make another Restore";
+
+/// The restore that volumes are filled for, and its limits.
+#[derive(Clone, Debug)]
+pub struct FileRestoreSettings {
+    /// The restore.
+    pub restore: Arc<Restore>,
+    /// The storage location of its backup.
+    pub location: String,
+    /// Longest time for all volumes.
+    pub whole: Duration,
+    /// Longest wait for a repository, and for a pod to have a node with a node agent.
+    pub resource_timeout: Duration,
+}
+
+/// A pod that the restore has made.
+#[derive(Clone, Copy, Debug)]
+pub struct RestoredPod<'a> {
+    /// The pod, as the cluster has it.
+    pub in_cluster: &'a Value,
+    /// Its namespace in the backup.
+    pub source_namespace: &'a str,
+    /// The volumes to fill through it.
+    pub volumes: &'a [FileVolume],
+}
+
+/// The outcome for a volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileOutcome {
+    /// The namespace of its pod in the backup.
+    pub source_namespace: String,
+    /// The namespace of its pod in the cluster.
+    pub namespace: String,
+    /// The name of its pod.
+    pub pod: String,
+    /// Its name in the pod.
+    pub volume: String,
+    /// Its claim.
+    pub claim: Option<String>,
+    /// Its files.
+    pub files: SavedFiles,
+    /// The end of its restore.
+    pub end: FileEnd,
+}
+
+/// The end of the restore of a volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FileEnd {
+    /// Its files are there.
+    Restored {
+        /// Their bytes.
+        bytes: i64,
+    },
+    /// They are not, for this reason.
+    Failed(String),
+}
+
+/// The state of the claims that are filled through a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClaimsFilled {
+    /// All have their files.
+    Yes,
+    /// Some are still being filled.
+    NotYet,
+    /// At least one was not filled, for this reason.
+    No(String),
+}
+
+/// Fills the volumes of the pods of one restore. The tasks end with this value.
+pub struct FileRestores {
+    run: Arc<FileRun>,
+    pods: Mutex<JoinSet<()>>,
+    follower: Mutex<JoinSet<()>>,
+}
+
+/// The readiness of a repository, once it is known.
+type Readiness = Arc<OnceCell<Result<(), String>>>;
+
+/// Shared context of all tasks.
+struct FileRun {
+    cluster: Cluster,
+    operation: Operation,
+    settings: FileRestoreSettings,
+    /// By the names of their resources.
+    volumes: Mutex<BTreeMap<String, FollowedVolume>>,
+    /// The readiness of repositories, by namespace of the backup.
+    repositories: Mutex<HashMap<String, Readiness>>,
+    places: Semaphore,
+    /// Set when no more pods come.
+    closed: CancellationToken,
+    /// Set when the restore breaks off.
+    given_up: CancellationToken,
+}
+
+/// A volume that is filled.
+#[derive(Clone)]
+struct FollowedVolume {
+    pod: Arc<FollowedPod>,
+    volume: FileVolume,
+    /// True when its resource is in the cluster.
+    is_made: bool,
+    end: Option<FileEnd>,
+}
+
+/// A pod whose volumes are filled.
+struct FollowedPod {
+    source_namespace: String,
+    namespace: String,
+    name: String,
+    uid: String,
+    in_cluster: Value,
+}
+
+impl FileRestores {
+    /// Begins for a restore that has made no pods.
+    #[must_use]
+    pub fn new(cluster: &Cluster, operation: &Operation, settings: FileRestoreSettings) -> Self {
+        let run = FileRun {
+            cluster: cluster.clone(),
+            operation: operation.clone(),
+            settings,
+            volumes: Mutex::default(),
+            repositories: Mutex::default(),
+            places: Semaphore::new(AT_ONCE),
+            closed: CancellationToken::new(),
+            given_up: CancellationToken::new(),
+        };
+        Self { run: Arc::new(run), pods: Mutex::default(), follower: Mutex::default() }
+    }
+
+    /// Begins to fill volumes of a pod. Of a pod that an earlier run has made, what that has begun goes on.
+    pub fn begin(&self, pod: RestoredPod<'_>) {
+        let text = |field: &str| pod.in_cluster["metadata"][field].as_str().unwrap_or_default().to_owned();
+        let followed = Arc::new(FollowedPod {
+            source_namespace: pod.source_namespace.to_owned(),
+            namespace: text("namespace"),
+            name: text("name"),
+            uid: text("uid"),
+            in_cluster: pod.in_cluster.clone(),
+        });
+        let restore = &self.run.settings.restore;
+        let mut names = Vec::new();
+        {
+            let mut volumes = locked(&self.run.volumes);
+            for volume in pod.volumes {
+                let name = restored_volume_name(restore, &followed.namespace, &followed.name, &volume.volume);
+                let new =
+                    FollowedVolume { pod: Arc::clone(&followed), volume: volume.clone(), is_made: false, end: None };
+                if volumes.get(&name).is_none_or(|known| known.pod.uid != followed.uid) {
+                    volumes.insert(name.clone(), new);
+                    names.push(name);
+                }
+            }
+        }
+        if names.is_empty() {
+            return;
+        }
+        let run = Arc::clone(&self.run);
+        locked(&self.pods).spawn(async move { run.pod(&followed, &names).await });
+        let mut follower = locked(&self.follower);
+        if follower.is_empty() {
+            let run = Arc::clone(&self.run);
+            follower.spawn(async move { run.follow().await });
+        }
+    }
+
+    /// The state of the claims that are filled through a pod of the cluster; `None` for a pod of which nothing is filled.
+    #[must_use]
+    pub fn claims_through(&self, namespace: &str, pod: &str) -> Option<ClaimsFilled> {
+        let volumes = locked(&self.run.volumes);
+        let is_of = |one: &&FollowedVolume| one.pod.namespace == namespace && one.pod.name == pod;
+        let mut ends = volumes.values().filter(is_of).filter(|one| one.volume.claim.is_some()).map(|one| &one.end);
+        let mut state = None;
+        ends.find_map(|end| match end {
+            None => {
+                state = Some(ClaimsFilled::NotYet);
+                None
+            }
+            Some(FileEnd::Restored { .. }) => {
+                state.get_or_insert(ClaimsFilled::Yes);
+                None
+            }
+            Some(FileEnd::Failed(why)) => Some(ClaimsFilled::No(why.clone())),
+        })
+        .or(state)
+    }
+
+    /// Waits until all volumes are filled, or will not be, and gives the outcomes. Errors are in the journal.
+    pub async fn end(&self) -> Vec<FileOutcome> {
+        let open = self.run.open().len();
+        if open > 0 {
+            let fields = [("volumes", &*open.to_string())];
+            self.run.operation.journal.info("Waiting for the files of volumes", &fields);
+        }
+        let mut pods = std::mem::take(&mut *locked(&self.pods));
+        self.run.ended(&mut pods).await;
+        self.run.closed.cancel();
+        let mut follower = std::mem::take(&mut *locked(&self.follower));
+        self.run.ended(&mut follower).await;
+        self.run.outcomes()
+    }
+
+    /// Stops to wait, when a restore breaks off. What moves goes on, and a run again finds it.
+    pub async fn break_off(&self) -> Vec<FileOutcome> {
+        self.run.given_up.cancel();
+        let (mut pods, mut follower) =
+            (std::mem::take(&mut *locked(&self.pods)), std::mem::take(&mut *locked(&self.follower)));
+        pods.shutdown().await;
+        follower.shutdown().await;
+        self.run.outcomes()
+    }
+}
+
+impl FileRun {
+    async fn ended(&self, tasks: &mut JoinSet<()>) {
+        while let Some(ended) = tasks.join_next().await {
+            if ended.is_err_and(|e| e.is_panic()) {
+                let text =
+                    "a task that restores the files of volumes died: look at the PodVolumeRestores of this restore";
+                self.operation.journal.error(&ResultScope::Velero, text);
+            }
+        }
+    }
+
+    /// Makes the resources of a pod, and sees to its node.
+    async fn pod(&self, pod: &FollowedPod, names: &[String]) {
+        let work = async {
+            if let Ok(_place) = self.places.acquire().await {
+                self.make_all(pod, names).await;
+            }
+            if let Err(why) = self.placed(pod, names).await {
+                names.iter().for_each(|name| self.fail(name, &why));
+            }
+        };
+        tokio::select! {
+            biased;
+            () = self.operation.cancel.cancelled() => {}
+            () = self.given_up.cancelled() => {}
+            () = work => {}
+        }
+    }
+
+    async fn make_all(&self, pod: &FollowedPod, names: &[String]) {
+        if let Err(why) = self.repository(&pod.source_namespace).await {
+            names.iter().for_each(|name| self.fail(name, &why));
+            return;
+        }
+        for name in names {
+            let Some(FollowedVolume { volume, .. }) = locked(&self.volumes).get(name).cloned() else { continue };
+            match self.make(pod, &volume).await {
+                Ok(()) => {
+                    if let Some(one) = locked(&self.volumes).get_mut(name) {
+                        one.is_made = true;
+                    }
+                }
+                Err(why) => self.fail(name, &why),
+            }
+        }
+    }
+
+    /// Makes sure of the repository of a namespace of the backup, once for all pods.
+    async fn repository(&self, volume_namespace: &str) -> Result<(), String> {
+        let known = Arc::clone(locked(&self.repositories).entry(volume_namespace.to_owned()).or_default());
+        let FileRestoreSettings { restore, location, resource_timeout, .. } = &self.settings;
+        let needed = NeededRepository { namespace: &restore.metadata.namespace, volume_namespace, location };
+        known.get_or_init(|| needed.ensure(*resource_timeout, &self.cluster)).await.clone()
+    }
+
+    async fn make(&self, pod: &FollowedPod, volume: &FileVolume) -> Result<(), String> {
+        let mut claim_uid = String::new();
+        if let Some(claim) = &volume.claim {
+            let claims = ApiResource::persistent_volume_claims();
+            let found = self.cluster.get_existing(&claims, Some(&pod.namespace), claim).await;
+            let body = found.map_err(|e| format!("error getting persistent volume claim for volume: {e}"))?;
+            let found: Value = serde_json::from_slice(&body).unwrap_or_default();
+            found["metadata"]["uid"].as_str().unwrap_or_default().clone_into(&mut claim_uid);
+        }
+        let FileRestoreSettings { restore, location, .. } = &self.settings;
+        let source_namespace = &pod.source_namespace;
+        let fill = ToFill { pod: &pod.in_cluster, volume, claim_uid: &claim_uid, source_namespace, location };
+        (self.operation.fence)()?;
+        make(&self.cluster, &pod_volume_restore(restore, fill)).await.map(drop)
+    }
+
+    /// Waits until the pod is on a node where a node agent runs.
+    async fn placed(&self, pod: &FollowedPod, names: &[String]) -> Result<(), String> {
+        let pods = ApiResource::new("", "v1", "pods", "Pod");
+        let namespace = &self.settings.restore.metadata.namespace;
+        let (deadline, mut pause) = (Instant::now() + self.settings.resource_timeout, FIRST_PAUSE);
+        loop {
+            if names.iter().all(|name| self.has_ended(name)) {
+                return Ok(());
+            }
+            let look = async {
+                let body = self.cluster.get(&pods, Some(&pod.namespace), &pod.name).await?;
+                let found = body.map(|body| serde_json::from_slice::<Value>(&body).unwrap_or_default());
+                Ok::<_, ClusterError>(match PodPlace::of(found.as_ref(), &pod.uid) {
+                    PodPlace::Gone => Err("the pod was deleted".to_owned()),
+                    PodPlace::Unscheduled(why) => Ok(Some(format!("the pod has no node: {why}"))),
+                    PodPlace::OnNode(node) => {
+                        let missing = missing_agent(&self.cluster, namespace, &node).await?;
+                        Ok(missing.map(|why| format!("node-agent pod is not running in node {node}: {why}")))
+                    }
+                })
+            };
+            let why = match look.await {
+                Ok(Ok(None)) => return Ok(()),
+                Ok(Ok(Some(why))) => why,
+                Ok(Err(gone)) => return Err(gone),
+                Err(e) => e.to_string(),
+            };
+            if Instant::now() + pause > deadline {
+                let seconds = self.settings.resource_timeout.as_secs();
+                return Err(format!("{why}; nobody waits longer than {seconds} s (--resource-timeout)"));
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_POD_PAUSE);
+        }
+    }
+
+    /// Follows all resources until no volume is open any more.
+    async fn follow(&self) {
+        let (began, mut progress, mut pause) = (Instant::now(), WaitProgress::default(), FIRST_PAUSE);
+        let limits = WaitLimits { whole: self.settings.whole, idle: IDLE, late: LATE };
+        let mut before = BTreeMap::new();
+        loop {
+            let open = self.open();
+            if open.is_empty() && self.closed.is_cancelled() {
+                return;
+            }
+            if !open.is_empty() {
+                let states = self.look(&open).await;
+                if states != before {
+                    pause = FIRST_PAUSE;
+                }
+                before.clone_from(&states);
+                if let Some(why) = progress.look(began.elapsed(), states, limits) {
+                    self.open().keys().for_each(|name| self.fail(name, &why));
+                    continue;
+                }
+            }
+            tokio::select! {
+                biased;
+                () = self.operation.cancel.cancelled() => return,
+                () = self.given_up.cancelled() => return,
+                () = self.closed.cancelled(), if open.is_empty() => {}
+                () = sleep(pause) => pause = (pause * 2).min(LONGEST_PAUSE),
+            }
+        }
+    }
+
+    /// Looks at the resources of these volumes. Gives the progress of those that go on.
+    async fn look(&self, open: &BTreeMap<String, bool>) -> BTreeMap<String, VolumeProgress> {
+        let unmade = || open.keys().map(|name| (name.clone(), VolumeProgress::default()));
+        let found = match self.list().await {
+            Ok(found) => found,
+            // The limits of the wait hold.
+            Err(e) if e.can_pass() => return unmade().collect(),
+            Err(e) => {
+                open.keys().for_each(|name| self.fail(name, &e.to_string()));
+                return BTreeMap::new();
+            }
+        };
+        let mut states = BTreeMap::new();
+        for (name, is_made) in open {
+            let status = found.get(name).map(|one| &one.status);
+            match (status, status.and_then(|status| status.phase)) {
+                (Some(status), Some(DataPathPhase::Completed)) => self.restored(name, status.progress.total_bytes),
+                (Some(status), Some(DataPathPhase::Failed)) => {
+                    self.fail(name, &format!("pod volume restore failed: {}", said(&status.message)));
+                }
+                (Some(status), Some(DataPathPhase::Canceled)) => {
+                    self.fail(name, &format!("pod volume restore canceled: {}", said(&status.message)));
+                }
+                (None, _) if *is_made => self.fail(name, &format!("its PodVolumeRestore {name} was deleted")),
+                _ => {
+                    let progress = found.get(name).map(VolumeProgress::of).unwrap_or_default();
+                    states.insert(name.clone(), progress);
+                }
+            }
+        }
+        states
+    }
+
+    /// All PodVolumeRestores of the restore, by name.
+    async fn list(&self) -> Result<HashMap<String, PodVolumeRestore>, ClusterError> {
+        let metadata = &self.settings.restore.metadata;
+        let mut list = self.cluster.list(ListRequest {
+            resource: Arc::new(kind()),
+            namespace: Some(metadata.namespace.clone()),
+            selector: format!("{LABEL_RESTORE_UID}={}", metadata.uid),
+            metadata_only: false,
+        });
+        let mut found = HashMap::new();
+        while let Some(bodies) = list.next().await? {
+            let all = bodies.iter().filter_map(|body| read("", body).ok());
+            found.extend(all.map(|one| (one.metadata.name.clone(), one)));
+        }
+        Ok(found)
+    }
+
+    /// The volumes that have not ended, and whether their resources are made.
+    fn open(&self) -> BTreeMap<String, bool> {
+        let volumes = locked(&self.volumes);
+        let open = volumes.iter().filter(|(_, one)| one.end.is_none());
+        open.map(|(name, one)| (name.clone(), one.is_made)).collect()
+    }
+
+    fn has_ended(&self, name: &str) -> bool {
+        locked(&self.volumes).get(name).is_none_or(|one| one.end.is_some())
+    }
+
+    fn restored(&self, name: &str, bytes: i64) {
+        if let Some(FollowedVolume { pod, volume, .. }) = self.set(name, FileEnd::Restored { bytes }) {
+            let pod = format!("{}/{}", pod.namespace, pod.name);
+            let fields = [("pod", &*pod), ("volume", &volume.volume), ("bytes", &bytes.to_string())];
+            self.operation.journal.info("Restored the files of a volume", &fields);
+        }
+    }
+
+    fn fail(&self, name: &str, why: &str) {
+        if let Some(FollowedVolume { pod, volume, .. }) = self.set(name, FileEnd::Failed(why.to_owned())) {
+            let text = format!("pod {}/{}, volume {}: {why}; {THEN}", pod.namespace, pod.name, volume.volume);
+            self.operation.journal.error(&ResultScope::Namespace(pod.namespace.clone()), text);
+        }
+    }
+
+    /// Notes the end of a volume that has not ended, and gives the volume.
+    fn set(&self, name: &str, end: FileEnd) -> Option<FollowedVolume> {
+        let mut volumes = locked(&self.volumes);
+        let one = volumes.get_mut(name).filter(|one| one.end.is_none())?;
+        one.end = Some(end);
+        Some(one.clone())
+    }
+
+    fn outcomes(&self) -> Vec<FileOutcome> {
+        let volumes = locked(&self.volumes);
+        let outcome = |FollowedVolume { pod, volume, end, .. }: &FollowedVolume| FileOutcome {
+            source_namespace: pod.source_namespace.clone(),
+            namespace: pod.namespace.clone(),
+            pod: pod.name.clone(),
+            volume: volume.volume.clone(),
+            claim: volume.claim.clone(),
+            files: volume.files.clone(),
+            end: end.clone().unwrap_or_else(|| FileEnd::Failed("the restore ended before".to_owned())),
+        };
+        volumes.values().map(outcome).collect()
+    }
+}
+
+/// The message of a resource that has ended badly.
+fn said(message: &str) -> &str {
+    if message.is_empty() { "the node agent gives no reason; look at its log" } else { message }
+}
+
+/// A lock whose data each change leaves consistent.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,259 @@
+//! PodVolumeBackups: made, and found again.
+
+use crate::facts::Claim;
+use crate::method::child::resource_type;
+use lifeboat_api::well_known::{ANNOTATION_PVC_NAME, LABEL_BACKUP_NAME, LABEL_BACKUP_UID, LABEL_PVC_UID};
+use lifeboat_api::{
+    Backup, DataPathPhase, ObjectMeta, ObjectReference, OwnerReference, PodVolumeBackup, PodVolumeBackupSpec, Resource,
+    UploaderType, label_value,
+};
+use lifeboat_cluster::{Cluster, WriteBody};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// The most characters of the name of the Backup in the name of a resource. Pods and labels are called like the resource, and
+/// both have 63 at most.
+const HEAD: usize = 46;
+/// Bytes of the hash.
+const HASH: usize = 8;
+
+/// The longest wait for one of an earlier attempt that is to go.
+const REPLACING: Duration = Duration::from_secs(30);
+/// The pause between two looks at it.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// A volume of a pod that is to be saved.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PodVolume {
+    /// Its name in the pod.
+    pub name: String,
+    /// The name and the UID of its claim; `None` for a volume without one.
+    pub claim: Option<(String, String)>,
+}
+
+impl PodVolume {
+    /// A volume of this name with this claim.
+    #[must_use]
+    pub fn of(name: &str, claim: Option<&Claim>) -> Self {
+        let claim = claim.map(|claim| (claim.key.name.clone(), claim.uid.clone()));
+        Self { name: name.to_owned(), claim }
+    }
+
+    /// The name of its PodVolumeBackup, which follows from what it is for: an attempt after this one finds it.
+    ///
+    /// compat: Velero lets the API server make the name up.
+    pub(super) fn resource_name(&self, backup: &Backup, namespace: &str, pod: &str) -> String {
+        let head: String = backup.metadata.name.chars().take(HEAD).collect();
+        let head = head.trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
+        let parts = [backup.metadata.uid.as_str(), namespace, pod, self.name.as_str()];
+        format!("{head}-{}", hex::encode(&Sha256::digest(parts.join("\0"))[..HASH]))
+    }
+}
+
+/// A pod whose volumes are saved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct SavedPod {
+    pub(super) namespace: String,
+    pub(super) name: String,
+    pub(super) uid: String,
+    pub(super) node: String,
+}
+
+impl SavedPod {
+    /// Reads a pod, which must run on a node.
+    ///
+    /// # Errors
+    /// The reason for which the files of its volumes cannot be saved.
+    pub(super) fn of(pod: &Value) -> Result<Self, String> {
+        let text = |pointer: &str| pod.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let (namespace, name, phase) = (text("/metadata/namespace"), text("/metadata/name"), text("/status/phase"));
+        let node = text("/spec/nodeName");
+        if phase != "Running" || node.is_empty() {
+            return Err(format!("pod {namespace}/{name} is not running: its phase is {phase:?}"));
+        }
+        Ok(Self { namespace, name, uid: text("/metadata/uid"), node })
+    }
+}
+
+/// The PodVolumeBackup of a volume (api-and-controllers.md 1.9).
+pub(super) fn pod_volume_backup(backup: &Backup, pod: &SavedPod, volume: &PodVolume) -> PodVolumeBackup {
+    let SavedPod { namespace, name, uid, node } = pod;
+    let of = &backup.metadata;
+    let mut labels = vec![(LABEL_BACKUP_NAME, label_value(&of.name)), (LABEL_BACKUP_UID, of.uid.clone())];
+    let mut tags = vec![
+        ("backup", of.name.as_str()),
+        ("backup-uid", &of.uid),
+        ("pod", name),
+        ("pod-uid", uid),
+        ("ns", namespace),
+        ("volume", &volume.name),
+    ];
+    let mut annotations = BTreeMap::new();
+    if let Some((claim, claim_uid)) = &volume.claim {
+        labels.push((LABEL_PVC_UID, claim_uid.clone()));
+        tags.push(("pvc-uid", claim_uid));
+        annotations.insert(ANNOTATION_PVC_NAME.to_owned(), claim.clone());
+    }
+    let owner = OwnerReference {
+        api_version: Backup::api_version(),
+        kind: Backup::KIND.to_owned(),
+        name: of.name.clone(),
+        uid: of.uid.clone(),
+        controller: Some(true),
+        block_owner_deletion: None,
+    };
+    let metadata = ObjectMeta {
+        name: volume.resource_name(backup, namespace, name),
+        namespace: of.namespace.clone(),
+        labels: labels.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
+        annotations,
+        owner_references: vec![owner],
+        ..ObjectMeta::default()
+    };
+    let reference = ObjectReference {
+        kind: "Pod".to_owned(),
+        namespace: namespace.clone(),
+        name: name.clone(),
+        uid: uid.clone(),
+        ..ObjectReference::default()
+    };
+    let parallel = backup.spec.uploader_config.as_ref().map_or(0, |config| config.parallel_files_upload);
+    let parallel = (parallel > 0).then(|| ("ParallelFilesUpload".to_owned(), parallel.to_string()));
+    let spec = PodVolumeBackupSpec {
+        node: node.clone(),
+        pod: reference,
+        volume: volume.name.clone(),
+        backup_storage_location: backup.spec.storage_location.clone(),
+        uploader_type: UploaderType::Kopia,
+        tags: tags.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
+        uploader_settings: parallel.into_iter().collect(),
+        ..PodVolumeBackupSpec::default()
+    };
+    PodVolumeBackup { metadata, spec, ..PodVolumeBackup::default() }
+}
+
+/// Makes a PodVolumeBackup, or takes up the one that an earlier attempt has made, whose transfer goes on or is done. One that has
+/// failed, or is of another pod of the name, is replaced.
+///
+/// # Errors
+/// The reason for people.
+pub(super) async fn make(cluster: &Cluster, resource: &PodVolumeBackup) -> Result<(), String> {
+    let (namespace, name) = (&resource.metadata.namespace, &resource.metadata.name);
+    let body = serde_json::to_vec(resource).map_err(|e| format!("cannot write the PodVolumeBackup {name}: {e}"))?;
+    let kind = resource_type::<PodVolumeBackup>();
+    let deadline = Instant::now() + REPLACING;
+    loop {
+        match cluster.create(&kind, Some(namespace), name, WriteBody::of(body.clone().into())).await {
+            Ok(_) => return Ok(()),
+            Err(e) if e.is_already_exists() => {}
+            Err(e) => return Err(e.to_string()),
+        }
+        let Some(found) = cluster.get(&kind, Some(namespace), name).await.map_err(|e| e.to_string())? else { continue };
+        let found: PodVolumeBackup =
+            serde_json::from_slice(&found).map_err(|e| format!("the PodVolumeBackup {name} cannot be read: {e}"))?;
+        if is_usable(&found, &resource.spec.pod.uid) {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            return Err(format!(
+                "the PodVolumeBackup {name} of an earlier attempt does not go away: look at its finalizers"
+            ));
+        }
+        if found.metadata.deletion_timestamp.is_none() {
+            cluster.delete(&kind, Some(namespace), name).await.map_err(|e| e.to_string())?;
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+/// Returns true if a PodVolumeBackup can be taken up for the pod of this UID.
+fn is_usable(found: &PodVolumeBackup, pod: &str) -> bool {
+    let has_failed = matches!(found.status.phase, Some(DataPathPhase::Failed | DataPathPhase::Canceled));
+    !has_failed && !found.spec.cancel && found.metadata.deletion_timestamp.is_none() && found.spec.pod.uid == pod
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lifeboat_api::UploaderConfigForBackup;
+    use serde_json::json;
+
+    fn backup() -> Backup {
+        let mut backup = Backup::default();
+        backup.metadata.name = "b".to_owned();
+        backup.metadata.namespace = "velero".to_owned();
+        backup.metadata.uid = "bu".to_owned();
+        backup.spec.storage_location = "default".to_owned();
+        let config = UploaderConfigForBackup { parallel_files_upload: 4, ..UploaderConfigForBackup::default() };
+        backup.spec.uploader_config = Some(config);
+        backup
+    }
+
+    #[test]
+    fn a_pod_volume_backup_has_the_fields_of_veleros_and_a_name_of_its_own() {
+        let pod = SavedPod { namespace: "shop".into(), name: "web".into(), uid: "pu".into(), node: "n1".into() };
+        let volume = PodVolume { name: "data".into(), claim: Some(("c".into(), "cu".into())) };
+        let name = volume.resource_name(&backup(), "shop", "web");
+        let mut made = serde_json::to_value(pod_volume_backup(&backup(), &pod, &volume)).unwrap();
+        made.as_object_mut().unwrap().remove("status");
+        let expected = json!({
+            "apiVersion": "velero.io/v1", "kind": "PodVolumeBackup",
+            "metadata": {"name": name, "namespace": "velero", "annotations": {"velero.io/pvc-name": "c"},
+                "labels": {"velero.io/backup-name": "b", "velero.io/backup-uid": "bu", "velero.io/pvc-uid": "cu"},
+                "ownerReferences": [{"apiVersion": "velero.io/v1", "kind": "Backup", "name": "b", "uid": "bu", "controller": true}]},
+            "spec": {"node": "n1", "pod": {"kind": "Pod", "namespace": "shop", "name": "web", "uid": "pu"}, "volume": "data",
+                "backupStorageLocation": "default", "repoIdentifier": "", "uploaderType": "kopia",
+                "tags": {"backup": "b", "backup-uid": "bu", "pod": "web", "pod-uid": "pu", "ns": "shop", "volume": "data",
+                    "pvc-uid": "cu"},
+                "uploaderSettings": {"ParallelFilesUpload": "4"}},
+        });
+        assert_eq!(made, expected);
+    }
+
+    #[test]
+    fn each_volume_has_a_name_of_its_own_in_all_attempts() {
+        let (mut again, volume) = (backup(), PodVolume::of("data", None));
+        again.status.attempt = 2;
+        let name = volume.resource_name(&backup(), "shop", "web");
+        assert_eq!(volume.resource_name(&again, "shop", "web"), name);
+        for other in [
+            volume.resource_name(&again, "shop", "webd"),
+            PodVolume::of("ddata", None).resource_name(&again, "shop", "web"),
+        ] {
+            assert_ne!(other, name);
+        }
+        assert!(name.starts_with("b-") && name.len() == 18, "{name}");
+    }
+
+    #[test]
+    fn what_an_attempt_before_has_begun_is_taken_up_unless_it_failed() {
+        let found = |phase: Option<DataPathPhase>, cancel: bool, pod: &str| {
+            let mut found = PodVolumeBackup::default();
+            found.status.phase = phase;
+            found.spec.cancel = cancel;
+            found.spec.pod.uid = pod.to_owned();
+            is_usable(&found, "u")
+        };
+        use DataPathPhase as Phase;
+        let usable = [None, Some(Phase::New), Some(Phase::InProgress), Some(Phase::Completed)];
+        assert!(usable.into_iter().all(|phase| found(phase, false, "u") && !found(phase, false, "other")));
+        assert!(!found(Some(Phase::Failed), false, "u") && !found(Some(Phase::Canceled), false, "u"));
+        assert!(!found(Some(Phase::InProgress), true, "u"));
+    }
+
+    #[test]
+    fn only_pods_that_run_on_a_node_are_saved() {
+        let pod = |phase: &str, node: &str| {
+            json!({"metadata": {"namespace": "n", "name": "p", "uid": "u"}, "spec": {"nodeName": node},
+                "status": {"phase": phase}})
+        };
+        let saved = SavedPod { namespace: "n".into(), name: "p".into(), uid: "u".into(), node: "n1".into() };
+        assert_eq!(SavedPod::of(&pod("Running", "n1")), Ok(saved));
+        let why = |phase: &str| Err(format!("pod n/p is not running: its phase is {phase:?}"));
+        assert_eq!(SavedPod::of(&pod("Running", "")), why("Running"));
+        assert_eq!(SavedPod::of(&pod("Pending", "n1")), why("Pending"));
+    }
+}

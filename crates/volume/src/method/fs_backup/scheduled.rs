@@ -1,0 +1,88 @@
+//! The node of a restored pod, and the node agent that must run there (restore.md 6.3 step 4).
+
+use lifeboat_cluster::{Cluster, ClusterError, ListRequest};
+use lifeboat_object::ApiResource;
+use serde_json::Value;
+use std::sync::Arc;
+
+/// The pod as the wait for its node sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum PodPlace {
+    /// It is on this node.
+    OnNode(String),
+    /// It has none yet, for this reason.
+    Unscheduled(String),
+    /// It is gone, or another one has its name.
+    Gone,
+}
+
+impl PodPlace {
+    /// The place of the pod of this UID.
+    pub(super) fn of(pod: Option<&Value>, uid: &str) -> Self {
+        let Some(pod) = pod.filter(|pod| pod["metadata"]["uid"] == uid) else { return Self::Gone };
+        if let Some(node) = pod["spec"]["nodeName"].as_str().filter(|node| !node.is_empty()) {
+            return Self::OnNode(node.to_owned());
+        }
+        let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+        let mut why = conditions.filter(|one| one["type"] == "PodScheduled" && one["status"] == "False");
+        let why = why.next().and_then(|one| one["message"].as_str()).filter(|why| !why.is_empty());
+        Self::Unscheduled(why.unwrap_or("the scheduler has said nothing about it").to_owned())
+    }
+}
+
+/// Says why no node agent runs on a node; `None` when one does.
+///
+/// # Errors
+/// [`ClusterError`].
+pub(super) async fn missing_agent(
+    cluster: &Cluster,
+    namespace: &str,
+    node: &str,
+) -> Result<Option<String>, ClusterError> {
+    let request = ListRequest {
+        resource: Arc::new(ApiResource::new("", "v1", "pods", "Pod")),
+        namespace: Some(namespace.to_owned()),
+        selector: "role=node-agent".to_owned(),
+        metadata_only: false,
+    };
+    let mut list = cluster.list(request);
+    let mut found = None;
+    while let Some(bodies) = list.next().await? {
+        for body in bodies {
+            let pod: Value = serde_json::from_slice(&body).unwrap_or_default();
+            if pod["spec"]["nodeName"] != node {
+                continue;
+            }
+            match pod["status"]["phase"].as_str().unwrap_or_default() {
+                "Running" => return Ok(None),
+                phase => {
+                    let name = pod["metadata"]["name"].as_str().unwrap_or_default();
+                    found = Some(format!("its pod {name} is {phase}"));
+                }
+            }
+        }
+    }
+    Ok(Some(found.unwrap_or_else(|| "the DaemonSet has no pod there".to_owned())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_pod_without_a_node_says_what_the_scheduler_says() {
+        let pod = |spec: Value, conditions: Value| json!({"metadata": {"uid": "u"}, "spec": spec, "status": {"conditions": conditions}});
+        let unscheduled = |why: &str| PodPlace::Unscheduled(why.to_owned());
+        let said = json!([{"type": "PodScheduled", "status": "False", "message": "0/3 nodes are available"}]);
+        for (pod, expected) in [
+            (pod(json!({"nodeName": "n1"}), said.clone()), PodPlace::OnNode("n1".into())),
+            (pod(json!({}), said), unscheduled("0/3 nodes are available")),
+            (pod(json!({}), json!([])), unscheduled("the scheduler has said nothing about it")),
+            (json!({"metadata": {"uid": "other"}, "spec": {"nodeName": "n1"}}), PodPlace::Gone),
+        ] {
+            assert_eq!(PodPlace::of(Some(&pod), "u"), expected, "{pod}");
+        }
+        assert_eq!(PodPlace::of(None, "u"), PodPlace::Gone);
+    }
+}

@@ -1,0 +1,228 @@
+//! The volumes of pods whose files a restore brings back, each claim through one pod (restore.md 6.2).
+//!
+//! The node agent writes the files of a volume through a pod that mounts it and waits. A claim that several pods mount is filled
+//! through the first of them, in the order of their names; the others are made when it is full. So no pod waits for a later one,
+//! and none starts on files that come after it.
+//!
+//! compat: Velero fills a claim once for each pod volume backup of it, also under a pod that runs by then, and the other pods that
+//! mount it start before its files are there.
+
+use crate::restore_plan::loss::UnsupportedMethod;
+use crate::restore_plan::method::Movers;
+use crate::restore_plan::recorded::{PodName, RecordedVolumes, SavedFiles, claim};
+use lifeboat_api::well_known::ANNOTATION_SNAPSHOT_PREFIX;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A volume of a pod whose files are restored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileVolume {
+    /// Its name in the pod.
+    pub volume: String,
+    /// Its claim, in the namespace of the pod.
+    pub claim: Option<String>,
+    /// Its files in the repository.
+    pub files: SavedFiles,
+}
+
+/// The volumes of a pod that have files in a repository.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PodFiles {
+    /// Volumes that are restored through this pod.
+    pub restored: Vec<FileVolume>,
+    /// Pods of the same namespace that come before, because claims that this one mounts are filled through them.
+    pub after: BTreeSet<String>,
+    /// Volumes without a claim that nothing brings back, with the reason.
+    pub unread: BTreeMap<String, UnsupportedMethod>,
+    /// Volumes whose files are not restored because of their kind.
+    pub refused: BTreeSet<String>,
+}
+
+/// The files of the pods of a restore.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FilesOfPods {
+    pods: BTreeMap<PodName, PodFiles>,
+    /// Claims that are filled, by namespace and name, with the pod through which.
+    claims: BTreeMap<(String, String), String>,
+}
+
+impl FilesOfPods {
+    /// Plans these pods of a backup, which are all that the restore makes.
+    #[must_use]
+    pub fn plan(pods: BTreeMap<PodName, PodFiles>) -> Self {
+        let mut out = Self { pods, claims: BTreeMap::new() };
+        for ((namespace, pod), files) in &mut out.pods {
+            let (mut after, mut own) = (BTreeSet::new(), BTreeSet::new());
+            files.restored.retain(|one| {
+                let Some(claim) = &one.claim else { return true };
+                let first = out.claims.entry((namespace.clone(), claim.clone())).or_insert_with(|| pod.clone());
+                if first != pod {
+                    after.insert(first.clone());
+                    return false;
+                }
+                // Two volumes of a pod may be one claim.
+                own.insert(claim.clone())
+            });
+            files.after = after;
+        }
+        out
+    }
+
+    /// The volumes of a pod of the backup.
+    #[must_use]
+    pub fn of(&self, namespace: &str, pod: &str) -> Option<&PodFiles> {
+        self.pods.get(&(namespace.to_owned(), pod.to_owned()))
+    }
+
+    /// All pods of the backup that have such volumes.
+    pub fn all(&self) -> impl Iterator<Item = (&PodName, &PodFiles)> {
+        self.pods.iter()
+    }
+
+    /// Returns true if a claim of the backup is filled through a pod.
+    #[must_use]
+    pub fn fill(&self, namespace: &str, claim: &str) -> bool {
+        self.claims.contains_key(&(namespace.to_owned(), claim.to_owned()))
+    }
+}
+
+impl PodFiles {
+    /// Finds the volumes of a pod of the backup that have files in a repository; `None` when it has none.
+    #[must_use]
+    pub fn of(pod: &Value, recorded: &RecordedVolumes, movers: Movers) -> Option<Self> {
+        let metadata = |field: &str| pod["metadata"][field].as_str().unwrap_or_default().to_owned();
+        let (namespace, name) = (metadata("namespace"), metadata("name"));
+        let saved = recorded.of_pods.get(&(namespace.clone(), name));
+        let annotated = if saved.is_none() { annotated(pod) } else { BTreeMap::new() };
+        let saved = saved.unwrap_or(&annotated);
+        let mut out = Self::default();
+        for one in pod["spec"]["volumes"].as_array().into_iter().flatten() {
+            let volume = one["name"].as_str().unwrap_or_default();
+            let claim_name = one["persistentVolumeClaim"]["claimName"].as_str().filter(|name| !name.is_empty());
+            let of_claim = claim_name.and_then(|name| recorded.pod_volumes.get(&claim(&namespace, name)));
+            let Some(files) = saved.get(volume).or(of_claim) else { continue };
+            let is = |kind: &str| one.get(kind).is_some();
+            // Kubernetes writes these itself.
+            if ["projected", "downwardAPI", "configMap", "secret"].into_iter().any(is) {
+                continue;
+            }
+            if is("hostPath") {
+                out.refused.insert(volume.to_owned());
+                continue;
+            }
+            match movers.read_files(files.format) {
+                Ok(()) => out.restored.push(FileVolume {
+                    volume: volume.to_owned(),
+                    claim: claim_name.map(str::to_owned),
+                    files: files.clone(),
+                }),
+                // Its claim is held back.
+                Err(_) if claim_name.is_some() => {}
+                Err(how) => drop(out.unread.insert(volume.to_owned(), how)),
+            }
+        }
+        (out != Self::default()).then_some(out)
+    }
+}
+
+/// The snapshots that annotations of a pod name, as Velero wrote them before it had PodVolumeBackups.
+fn annotated(pod: &Value) -> BTreeMap<String, SavedFiles> {
+    let annotations = pod["metadata"]["annotations"].as_object().into_iter().flatten();
+    let named = annotations.filter_map(|(key, value)| {
+        let volume = key.strip_prefix(ANNOTATION_SNAPSHOT_PREFIX)?;
+        let snapshot_id = value.as_str().filter(|id| !id.is_empty())?.to_owned();
+        Some((volume.to_owned(), SavedFiles { snapshot_id, ..SavedFiles::default() }))
+    });
+    named.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::restore_plan::recorded::FileFormat;
+    use serde_json::json;
+
+    fn files(id: &str) -> SavedFiles {
+        SavedFiles { snapshot_id: id.into(), ..SavedFiles::default() }
+    }
+
+    fn volume(volume: &str, claim: Option<&str>, id: &str) -> FileVolume {
+        FileVolume { volume: volume.into(), claim: claim.map(str::to_owned), files: files(id) }
+    }
+
+    fn recorded() -> RecordedVolumes {
+        let restic = SavedFiles { format: FileFormat::Restic, ..files("r") };
+        let of_pod = ["cache", "host", "token", "down", "inline", "gone"].map(|name| (name.to_owned(), files(name)));
+        let of_pod = of_pod.into_iter().chain([("old".to_owned(), restic.clone())]).collect();
+        RecordedVolumes {
+            of_pods: [(("n".to_owned(), "web".to_owned()), of_pod)].into(),
+            pod_volumes: [(claim("n", "data"), files("d")), (claim("n", "by-restic"), restic)].into(),
+            ..RecordedVolumes::default()
+        }
+    }
+
+    #[test]
+    fn each_kind_of_volume_of_a_pod_is_restored_refused_or_left_alone() {
+        let pod = json!({"metadata": {"namespace": "n", "name": "web"}, "spec": {"volumes": [
+            {"name": "cache", "emptyDir": {}}, {"name": "host", "hostPath": {"path": "/x"}}, {"name": "token", "projected": {}},
+            {"name": "down", "downwardAPI": {}}, {"name": "inline", "csi": {"driver": "d"}}, {"name": "old", "emptyDir": {}},
+            {"name": "pvc", "persistentVolumeClaim": {"claimName": "data"}}, {"name": "unsaved", "emptyDir": {}},
+            {"name": "restic", "persistentVolumeClaim": {"claimName": "by-restic"}},
+        ]}});
+        let with = PodFiles {
+            restored: vec![
+                volume("cache", None, "cache"),
+                volume("inline", None, "inline"),
+                volume("pvc", Some("data"), "d"),
+            ],
+            refused: ["host".to_owned()].into(),
+            unread: [("old".to_owned(), UnsupportedMethod::Restic)].into(),
+            ..PodFiles::default()
+        };
+        assert_eq!(PodFiles::of(&pod, &recorded(), Movers { are_there: true }), Some(with.clone()));
+        let unread = [
+            ("cache", UnsupportedMethod::FsBackup),
+            ("inline", UnsupportedMethod::FsBackup),
+            ("old", UnsupportedMethod::Restic),
+        ];
+        let unread = unread.map(|(volume, how)| (volume.to_owned(), how)).into();
+        let without = PodFiles { restored: vec![], unread, ..with };
+        assert_eq!(PodFiles::of(&pod, &recorded(), Movers { are_there: false }), Some(without));
+        let other = json!({"metadata": {"namespace": "n", "name": "other"}, "spec": {"volumes": [{"name": "cache", "emptyDir": {}}]}});
+        assert_eq!(PodFiles::of(&other, &recorded(), Movers { are_there: true }), None);
+    }
+
+    #[test]
+    fn annotations_of_old_backups_name_the_snapshots_of_a_pod() {
+        let pod = json!({"metadata": {"namespace": "n", "name": "old", "annotations": {"snapshot.velero.io/cache": "a1", "x": "y",
+            "snapshot.velero.io/gone": "a2"}}, "spec": {"volumes": [{"name": "cache", "emptyDir": {}}]}});
+        let expected = PodFiles { restored: vec![volume("cache", None, "a1")], ..PodFiles::default() };
+        assert_eq!(PodFiles::of(&pod, &RecordedVolumes::default(), Movers { are_there: true }), Some(expected));
+    }
+
+    #[test]
+    fn a_claim_of_several_pods_is_filled_once_and_the_others_come_after() {
+        let pod = |volumes: &[(&str, Option<&str>)]| PodFiles {
+            restored: volumes.iter().map(|(name, claim)| volume(name, *claim, "s")).collect(),
+            ..PodFiles::default()
+        };
+        let name = |pod: &str| ("n".to_owned(), pod.to_owned());
+        let pods = [
+            (name("b"), pod(&[("y", Some("two")), ("x", Some("one")), ("c", None)])),
+            (name("a"), pod(&[("x", Some("one")), ("again", Some("one"))])),
+            (name("c"), pod(&[("x", Some("one")), ("y", Some("two"))])),
+            (("m".to_owned(), "c".to_owned()), pod(&[("x", Some("one"))])),
+        ];
+        let planned = FilesOfPods::plan(pods.into());
+        let of = |namespace, pod| {
+            let files = planned.of(namespace, pod).unwrap();
+            let restored: Vec<&str> = files.restored.iter().map(|one| one.volume.as_str()).collect();
+            (restored, files.after.iter().map(String::as_str).collect::<Vec<_>>())
+        };
+        assert_eq!(of("n", "a"), (vec!["x"], vec![]));
+        assert_eq!(of("n", "b"), (vec!["y", "c"], vec!["a"]));
+        assert_eq!(of("n", "c"), (vec![], vec!["a", "b"]));
+        assert_eq!(of("m", "c"), (vec!["x"], vec![]));
+        assert_eq!([planned.fill("n", "one"), planned.fill("n", "two"), planned.fill("m", "two")], [true, true, false]);
+    }
+}
