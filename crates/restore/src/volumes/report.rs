@@ -1,7 +1,7 @@
 //! Reports about the volumes and claims of a restore. Pure.
 
 use crate::state::item_result::ItemResult;
-use crate::volumes::repository_records::{filled, moved, of_pod_volume};
+use crate::volumes::repository_records::{FilesReport, filled, moved, of_pod_volume};
 use lifeboat_api::Restore;
 use lifeboat_api::well_known::{ANNOTATION_ALLOW_EMPTY_VOLUMES, ANNOTATION_DATA_UPLOAD_NAME};
 use lifeboat_archive::native_snapshot::NativeSnapshot;
@@ -11,7 +11,6 @@ use lifeboat_archive::volume_info::{
 use lifeboat_object::{GroupResource, ObjectKey, first_names};
 use lifeboat_volume::csi::{restored_name, snapshot_of_claim};
 use lifeboat_volume::data_movement::operation_id;
-use lifeboat_volume::fs_backup::FileOutcome;
 use lifeboat_volume::{
     ClaimCopy, ClaimData, FileFormat, FilesOfPods, Loss, MovedSnapshot, Movers, RecordedVolumes, RestoreMeans,
     RestoreMethod, SavedClaim, VolumeOfClaim, plan_claim,
@@ -72,15 +71,6 @@ pub(crate) struct VolumeReport {
     pub(crate) records: Vec<RestoreVolumeInfo>,
     /// A single warning for all data that is not restored.
     pub(crate) warning: Option<String>,
-}
-
-/// The state of the files that come from repositories.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum FilesReport<'a> {
-    /// A preview takes all of them for restored.
-    Planned,
-    /// These outcomes are known.
-    Outcomes(&'a [FileOutcome]),
 }
 
 /// The outcome for a volume that was to be made from its native snapshot.

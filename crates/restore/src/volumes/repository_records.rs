@@ -1,11 +1,19 @@
 //! The records of volumes whose data comes from a repository (restore.md 1.8). Pure.
 
-use crate::volumes::report::FilesReport;
 use lifeboat_archive::volume_info::{
     CSI_SNAPSHOT, DataMovementInfo, POD_VOLUME_RESTORE, PodVolumeRestoreInfo, RestoreVolumeInfo,
 };
 use lifeboat_volume::MovedSnapshot;
 use lifeboat_volume::fs_backup::{FileEnd, FileOutcome};
+
+/// The state of the files that come from repositories.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum FilesReport<'a> {
+    /// A preview takes all of them for restored.
+    Planned,
+    /// These outcomes are known.
+    Outcomes(&'a [FileOutcome]),
+}
 
 /// Records the outcome for a claim whose files come through a pod, with a message. The claim is named as in the backup.
 pub(crate) fn filled(record: &mut RestoreVolumeInfo, claim: &str, source: &str, files: FilesReport<'_>) -> String {
