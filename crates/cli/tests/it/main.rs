@@ -41,6 +41,7 @@ mod modifiers;
 mod moved;
 mod namespaces;
 mod node;
+mod node_agent;
 mod nonsense;
 mod numbers;
 mod object_storage;
