@@ -134,7 +134,9 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn read<T: serde::de::DeserializeOwned>(object: serde_json::Value) -> T {
+    fn read<T: MoverResource>(mut object: serde_json::Value) -> T {
+        object["apiVersion"] = T::api_version().into();
+        object["kind"] = T::KIND.into();
         serde_json::from_value(object).unwrap()
     }
 

@@ -78,10 +78,11 @@ impl Ground {
     }
 
     async fn create_restore(&self, snapshot: &str, phase: &str) {
-        let owner = json!([{"apiVersion": "velero.io/v1", "kind": "Restore", "name": "r", "uid": "restore-uid"}]);
+        // The API server in memory deletes what has an owner that is not there.
+        let labels = json!({"velero.io/restore-uid": "restore-uid"});
         self.create(
             ("velero.io", "v1", "podvolumerestores", "PodVolumeRestore"),
-            json!({"metadata": {"name": "r-1", "namespace": "velero", "ownerReferences": owner}, "spec": {"pod": {}, "volume": "data",
+            json!({"metadata": {"name": "r-1", "namespace": "velero", "labels": labels}, "spec": {"pod": {}, "volume": "data",
                 "backupStorageLocation": "default", "repoIdentifier": "", "snapshotID": snapshot, "sourceNamespace": "vol",
                 "uploaderType": "kopia"}, "status": {"phase": phase}}),
         )
