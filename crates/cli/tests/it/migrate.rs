@@ -108,7 +108,6 @@ fn an_installation_of_velero_is_looked_at_taken_over_and_given_back() {
             "missing flag --default-snapshot-move-data: this version has no mover: backups with volumes that need one are refused",
             "missing daemonset node-agent: this version has no node agent: it stays, and nothing asks it to move data",
             "differs flag --fs-backup-timeout: is taken, with a warning in the log, and has no effect in this version",
-            "differs flag --default-repo-maintain-frequency: is taken, with a warning in the log, and has no effect in this version",
             "differs volume snapshot location default: its provider aws is a plugin's, and no image of an init container has its name",
             "works deployment velero: is of velero/velero:v1.18.2, whose behaviour Lifeboat follows",
             "works plugins of example/plugin:1: run as they are",
