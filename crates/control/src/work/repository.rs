@@ -1,25 +1,20 @@
 //! Makes the repositories of volumes ready (api-and-controllers.md 3.16, kopia-and-data-path.md B.2.4).
 
 mod config;
+mod open;
 mod password;
 #[cfg(test)]
 mod tests;
 
 use super::{Context, Effect, StepError, StepResult};
 use lifeboat_api::{BackupRepository, BackupStorageLocation, Time};
-use lifeboat_kopia::OpenOptions;
-use lifeboat_kopia::content::IndexSource;
-use lifeboat_kopia::format::time::UnixNanos;
 use lifeboat_lifecycle::phase::repository::{
     REESTABLISH, fill_in, full_maintenance, is_new, note_not_ready, note_place, note_ready,
 };
 use lifeboat_object::chain;
 use lifeboat_repository::{EnsureOptions, RepositoryError, blobs_of, ensure};
+use open::of_reader;
 use password::password;
-use std::sync::Arc;
-
-/// The most memory for what is read of a repository, of which nothing but its parameters are.
-const MEMORY: u64 = 32 << 20;
 
 /// Makes a repository where it is missing, or sees that it opens, and notes which it is: ready, or the reason for which it is not.
 pub(crate) async fn prepare(
@@ -74,23 +69,6 @@ async fn make_ready(
     let password = password(context, location).await?;
     let made = ensure(blobs_of(bucket, &repository.spec.volume_namespace), &password, &options).await;
     made.map_err(|error| described(&error, location))
-}
-
-/// Options that make nothing.
-fn of_reader(context: &Context) -> EnsureOptions {
-    let clock = context.env.clock.0.clone();
-    EnsureOptions {
-        may_create: false,
-        full_maintenance: None,
-        random: context.env.random.0.clone(),
-        open: OpenOptions {
-            scratch: context.env.scratch.clone(),
-            clock: Arc::new(move || UnixNanos(i64::try_from(clock().as_nanosecond()).unwrap_or(i64::MAX))),
-            memory: MEMORY,
-            threads: 1,
-            indexes: IndexSource::IndexBlobs,
-        },
-    }
 }
 
 /// The reason for which a repository is not ready, for people.

@@ -3,6 +3,7 @@
 //! Where there is no Secret, one is made. A password is invented only where no repository is that could have another: each location
 //! of the namespace is looked at first. Repositories that open with the password that Velero gives all of its installations keep it.
 
+use super::open::of_reader;
 use crate::work::Context;
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -96,7 +97,7 @@ async fn of_velero(
     (bucket, namespace): (Arc<dyn BlobStore>, &str),
 ) -> Result<String, String> {
     let blobs = blobs_of(bucket, namespace);
-    let opened = ensure(blobs, &Password::new(OF_VELERO.to_owned()), &super::of_reader(context)).await;
+    let opened = ensure(blobs, &Password::new(OF_VELERO.to_owned()), &of_reader(context)).await;
     match opened {
         Ok(()) => {
             tracing::info!(

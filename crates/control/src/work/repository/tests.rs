@@ -11,6 +11,7 @@ use lifeboat_kopia::crypto::Password;
 use lifeboat_object::ApiResource;
 use lifeboat_sandbox::Sandbox;
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 /// A server, a location `main` with this bucket, and a new repository of the namespace `shop` in it.
 struct Ground {
