@@ -5,6 +5,7 @@ use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use lifeboat_api::{DataDownload, DataUpload};
 use lifeboat_serve::mover::{backup, restore};
+use lifeboat_terminal::flags;
 use lifeboat_terminal::flags::globals::Globals;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -74,7 +75,7 @@ pub(crate) struct DataMoverRestoreArgs {
     #[arg(long, value_enum, value_name = "MODE")]
     volume_mode: ModeOfVolume,
     /// A volume for indexes; empty for none
-    #[arg(long, default_value = "", value_name = "PATH")]
+    #[arg(long, default_value = "", value_parser = flags::path, value_name = "PATH")]
     cache_volume_path: PathBuf,
     #[command(flatten)]
     mover: MoverArgs,

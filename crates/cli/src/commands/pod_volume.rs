@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 use lifeboat_api::{PodVolumeBackup, PodVolumeRestore};
 use lifeboat_mover::protocol::VolumeMode;
 use lifeboat_serve::mover::{backup, restore};
+use lifeboat_terminal::flags;
 use lifeboat_terminal::flags::globals::Globals;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -52,7 +53,7 @@ pub(crate) struct PodVolumeRestoreArgs {
     #[arg(long, value_name = "NAME")]
     pod_volume_restore: String,
     /// A volume for indexes; empty for none
-    #[arg(long, default_value = "", value_name = "PATH")]
+    #[arg(long, default_value = "", value_parser = flags::path, value_name = "PATH")]
     cache_volume_path: PathBuf,
     #[command(flatten)]
     mover: MoverArgs,
