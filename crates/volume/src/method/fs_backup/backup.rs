@@ -65,14 +65,17 @@ pub struct FileBackups {
     tasks: Arc<Mutex<JoinSet<()>>>,
 }
 
+/// The answer if the repository of a namespace can be used, once it is known.
+type KnownRepository = Arc<OnceCell<Result<(), String>>>;
+
 struct FileBackupRun {
     cluster: Cluster,
     operation: Operation,
     settings: FileBackupSettings,
     /// By the names of their resources.
     volumes: Mutex<BTreeMap<String, FollowedVolume>>,
-    /// Whether the repository of a namespace can be used.
-    repositories: Mutex<HashMap<String, Arc<OnceCell<Result<(), String>>>>>,
+    /// By the namespaces of volumes.
+    repositories: Mutex<HashMap<String, KnownRepository>>,
     places: Semaphore,
     /// Counts ends of volumes.
     ends: watch::Sender<u64>,
@@ -314,7 +317,7 @@ impl FileBackupRun {
             let message = one.map(|one| said(&one.status.message)).unwrap_or_default();
             match (one, one.and_then(|one| one.status.phase)) {
                 (Some(one), Some(DataPathPhase::Completed)) => {
-                    self.set(name, FileBackupEnd::Saved(Box::new(one.clone())))
+                    self.set(name, FileBackupEnd::Saved(Box::new(one.clone())));
                 }
                 (_, Some(DataPathPhase::Failed)) => {
                     self.set(name, FileBackupEnd::Failed(format!("pod volume backup failed: {message}")));
