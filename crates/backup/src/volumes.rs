@@ -1,6 +1,7 @@
 //! Volumes of a backup: what becomes of each, and their snapshots.
 
 pub(crate) mod decisions;
+pub(crate) mod due_files;
 pub(crate) mod explain;
 pub(crate) mod file_backups;
 pub(crate) mod mover_check;

@@ -14,7 +14,7 @@ use crate::request::ordered_resources::ordered_key;
 use crate::request::scope::Scope;
 use crate::stage_error::{ActionRefusal, StageError};
 use crate::volumes::decisions::decide;
-use crate::volumes::file_backups::DueFiles;
+use crate::volumes::due_files::DueFiles;
 use crate::volumes::snapshots::DueSnapshots;
 use lifeboat_store::{Broken, StreamReceiver, StreamSender};
 use lifeboat_volume::Priority;

@@ -1,16 +1,14 @@
-//! Volumes that are saved by their files: the node agent that does it, and the pods through which it is done.
+//! Volumes that are saved by their files: the node agent that does it, and the outcomes.
 
-use crate::action_lane::save::SaveContext;
 use crate::env::Env;
 use crate::error::BackupError;
 use crate::request::settings::Settings;
 use lifeboat_api::Backup;
 use lifeboat_archive::volume_info::PodVolumeBackupInfo;
-use lifeboat_object::{ApiResource, GroupResource, ObjectKey, ResultScope};
+use lifeboat_object::{ApiResource, ResultScope};
 use lifeboat_volume::facts::ClaimKey;
-use lifeboat_volume::fs_backup::{FileBackupEnd, FileBackupSettings, FileBackups, PodVolume};
+use lifeboat_volume::fs_backup::{FileBackupEnd, FileBackupSettings, FileBackups};
 use lifeboat_volume::{DecidedVolume, Method, Report, Reports, Verdicts};
-use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// The DaemonSets of the node agent.
@@ -49,78 +47,8 @@ pub(crate) fn file_backups(backup: &Backup, settings: &Settings, env: &Env) -> F
     FileBackups::new(&env.cluster, &env.operation, settings)
 }
 
-/// Volumes of pods that are due to be saved by their files.
-#[derive(Default)]
-pub(crate) struct DueFiles {
-    files: Option<FileBackups>,
-    /// By the number of the pod in the index.
-    pods: HashMap<u32, PodOfFiles>,
-    /// Of pods that are not in the backup themselves.
-    others: Vec<PodOfFiles>,
-}
-
-/// A pod, and its volumes that are saved.
-struct PodOfFiles {
-    namespace: String,
-    name: String,
-    volumes: Vec<PodVolume>,
-}
-
-impl DueFiles {
-    pub(crate) fn new(context: &SaveContext) -> Self {
-        let Some(files) = context.scope.files.clone() else { return Self::default() };
-        let mut pods: BTreeMap<(String, String), Vec<PodVolume>> = BTreeMap::new();
-        for decided in context.verdicts.iter() {
-            let Method::FsBackup { pod, volume } = &decided.verdict.method else { continue };
-            let claim = decided.claim.as_ref().and_then(|claim| context.verdicts.claim(claim));
-            let Some(namespace) = namespace_of(decided) else { continue };
-            pods.entry((namespace, pod.clone())).or_default().push(PodVolume::of(volume, claim));
-        }
-        let mut due = Self { files: Some(files), ..Self::default() };
-        for ((namespace, name), volumes) in pods {
-            let key = ObjectKey::new(GroupResource::new("", "pods"), Some(&namespace), &name);
-            let pod = PodOfFiles { namespace, name, volumes };
-            match context.index.number(&key.digest()) {
-                Some(number) => drop(due.pods.insert(number, pod)),
-                None => due.others.push(pod),
-            }
-        }
-        due
-    }
-
-    /// Begins with the volumes of the pods that are not in the backup themselves.
-    pub(crate) fn begin_others(&self) {
-        self.others.iter().for_each(|pod| self.begin_pod(pod));
-    }
-
-    /// Begins with the volumes of the pods among these objects, unless that was done before.
-    pub(crate) fn begin(&self, block: &[u32]) {
-        block.iter().filter_map(|number| self.pods.get(number)).for_each(|pod| self.begin_pod(pod));
-    }
-
-    fn begin_pod(&self, pod: &PodOfFiles) {
-        if let Some(files) = &self.files {
-            files.begin(&pod.namespace, &pod.name, &pod.volumes);
-        }
-    }
-
-    /// Waits until the volumes of the pods among these objects are saved, or will not be.
-    pub(crate) async fn ended(&self, block: &[u32]) {
-        let Some(files) = &self.files else { return };
-        for pod in block.iter().filter_map(|number| self.pods.get(number)) {
-            files.pod_ended(&pod.namespace, &pod.name).await;
-        }
-    }
-
-    /// Waits until all that were begun are saved, or will not be.
-    pub(crate) async fn all_ended(&self) {
-        if let Some(files) = &self.files {
-            files.all_ended().await;
-        }
-    }
-}
-
-fn namespace_of(decided: &DecidedVolume) -> Option<String> {
+/// The namespace of the pod of a volume that is saved by its files.
+pub(crate) fn namespace_of(decided: &DecidedVolume) -> Option<String> {
     let of_claim = decided.claim.as_ref().map(|claim| claim.namespace.clone());
     of_claim.or_else(|| Some(decided.of_pod.as_ref()?.0.clone()))
 }
