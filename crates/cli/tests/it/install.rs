@@ -435,7 +435,7 @@ fn other_programs_go_by_their_names() {
     for (name, args, why) in [
         ("velero-helper", &[][..], "velero-helper needs a mode: pause"),
         ("velero-helper", &["sleep"][..], "velero-helper knows no mode but pause"),
-        ("velero-restore-helper", &["0"][..], "velero-restore-helper: this version restores no data of volumes"),
+        ("velero-restore-helper", &[][..], "ERROR: exactly one argument must be provided, the restore's UID"),
     ] {
         let run = run(&mut called(name, args));
         assert!(run.code == 1 && run.out.is_empty() && run.err.contains(why), "{name} {args:?}: {run:?}");

@@ -3,7 +3,7 @@
 use super::check::{check_volume, is_empty};
 use super::events::WARNING;
 use super::failure::Failure;
-use super::repository::{MEMORY, Place, clock};
+use super::repository::{MEMORY, VolumeRepository, clock};
 use super::resource::BackupResource;
 use super::restore::named;
 use super::role::{Done, MoverEnv, Transfer, Work, perform};
@@ -37,9 +37,9 @@ async fn save<R: BackupResource>(work: Work<'_, R>) -> Result<Done, Failure> {
         tracing::info!("the volume {} is empty: no snapshot is made", volume.by_path);
         return done(&BackupResult { empty_snapshot: true, source: volume.clone(), ..BackupResult::default() });
     }
-    let place = Place::find(env, &source.location, &source.namespace).await?;
-    place.ensure(env.threads).await?;
-    let repository = place.open(env.threads).await?;
+    let found = VolumeRepository::find(env, &source.location, &source.namespace).await?;
+    found.ensure(env.threads).await?;
+    let repository = found.open(env.threads).await?;
     let attempt = format!("save the volume {}", volume.by_path);
     let failed = |e: KopiaError| Failure::new(&attempt, e);
     let write = WriteOptions {

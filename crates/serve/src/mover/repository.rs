@@ -16,8 +16,8 @@ const SECRET: (&str, &str) = ("velero-repo-credentials", "repository-password");
 /// The most memory for indexes and for contents that are under way.
 pub(super) const MEMORY: u64 = 96 << 20;
 
-/// The place of a repository: its location, blobs and password.
-pub(super) struct Place<'a> {
+/// A repository before it is opened: its location, blobs and password.
+pub(super) struct VolumeRepository<'a> {
     env: &'a MoverEnv,
     namespace: &'a str,
     location: BackupStorageLocation,
@@ -25,7 +25,7 @@ pub(super) struct Place<'a> {
     password: Password,
 }
 
-impl<'a> Place<'a> {
+impl<'a> VolumeRepository<'a> {
     /// Finds the repository of a namespace's volumes in a location.
     pub(super) async fn find(env: &'a MoverEnv, location: &str, namespace: &'a str) -> Result<Self, Failure> {
         let attempt = format!("open the repository of namespace {namespace} in the backup storage location {location}");

@@ -4,7 +4,7 @@ use super::check::check_volume;
 use super::events::WARNING;
 use super::failure::Failure;
 use super::mark::mark;
-use super::repository::Place;
+use super::repository::VolumeRepository;
 use super::resource::RestoreResource;
 use super::role::{Done, MoverEnv, Transfer, Work, perform};
 use super::source::{flag, number};
@@ -41,8 +41,8 @@ async fn fill<R: RestoreResource>(work: Work<'_, R>) -> Result<Done, Failure> {
     }
     check_volume(volume)?;
     let threads = number(&source.settings, "ParallelFilesDownload").unwrap_or(work.env.threads);
-    let place = Place::find(work.env, &source.location, &source.namespace).await?;
-    let repository = Arc::new(place.open(threads).await?);
+    let found = VolumeRepository::find(work.env, &source.location, &source.namespace).await?;
+    let repository = Arc::new(found.open(threads).await?);
     let root = root_of(&repository, &source.snapshot).await?;
     let options = RestoreOptions {
         // Velero writes every file. Here one is left alone where its bytes are the same, so that a second attempt goes on.
