@@ -29,7 +29,8 @@ pub(super) fn findings(found: &VeleroInstallation, program: &str) -> Vec<Finding
         out.push(Finding::new(SwitchEffect::Works, format!("plugins of {image}"), "run as they are"));
     }
     for agent in &found.node_agents {
-        let what = "saves and restores files of volumes for Lifeboat too; it is Velero's until `install --use-node-agent`";
+        let what =
+            "saves and restores files of volumes for Lifeboat too; it is Velero's until `install --use-node-agent`";
         out.push(Finding::new(SwitchEffect::Works, format!("daemonset {}", agent.name), what));
     }
     out

@@ -85,8 +85,7 @@ fn schedule(one: &Schedule, found: &VeleroInstallation) -> Finding {
             "{who} for data to be moved: without a node agent, and of snapshots, this version does not do that, and its backups are refused \
              where they have such volumes"
         );
-        let next =
-            "bring in a node agent for files (`install --use-node-agent`), save these volumes by snapshots, or set spec.template.allowUnprotected where it may go on without them";
+        let next = "bring in a node agent for files (`install --use-node-agent`), save these volumes by snapshots, or set spec.template.allowUnprotected where it may go on without them";
         return Finding::new(SwitchEffect::Missing, subject, what).next(next);
     }
     Finding::new(SwitchEffect::Works, subject, format!("{} goes on", one.spec.schedule))
@@ -121,9 +120,7 @@ fn asks_for_movers(one: &Schedule, policies: &[&String], found: &VeleroInstallat
         policies.iter().find(asking).map(|name| format!("a rule in ConfigMap {name} asks"))
     };
     let of_files = || by_default("default-volumes-to-fs-backup", by_files).filter(|_| lacks_agent);
-    of_files()
-        .or_else(|| by_default("default-snapshot-move-data", template.snapshot_move_data))
-        .or_else(by_policies)
+    of_files().or_else(|| by_default("default-snapshot-move-data", template.snapshot_move_data)).or_else(by_policies)
 }
 
 fn backups(found: &VeleroInstallation, out: &mut Vec<Finding>) {

@@ -81,7 +81,10 @@ pub async fn preview_backup(
     let settings = lifeboat_backup::Settings {
         served: true,
         features: globals.features(),
-        movers: lifeboat_backup::FileMoverSettings { may_be_used: true, ..lifeboat_backup::FileMoverSettings::default() },
+        movers: lifeboat_backup::FileMoverSettings {
+            may_be_used: true,
+            ..lifeboat_backup::FileMoverSettings::default()
+        },
         ..lifeboat_backup::Settings::default()
     };
     let request = lifeboat_backup::Request { backup, settings };
