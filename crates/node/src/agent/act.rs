@@ -177,7 +177,8 @@ impl Actor {
         let (kind, name, phase) = (transfer.kind.word(), &transfer.meta.name, ending.phase.as_str());
         match ending.phase {
             DataPathPhase::Completed => {
-                tracing::info!(kind, name, bytes = ending.result.as_ref().map(|result| result.total_bytes), "completed")
+                let bytes = ending.result.as_ref().map(|result| result.total_bytes);
+                tracing::info!(kind, name, bytes, "completed");
             }
             _ => tracing::warn!(kind, name, phase, message = ending.message, "ended"),
         }
