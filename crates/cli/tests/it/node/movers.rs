@@ -134,6 +134,13 @@ fn a_node_agent_saves_files_that_only_their_owner_can_read() {
                 "volume": volume, "backupStorageLocation": "default", "repoIdentifier": "", "uploaderType": "kopia"}}));
         ground.until_in(&place.own, "podvolumebackup", name, "Completed")["status"].clone()
     };
+    // A backup asks for the repository first.
+    let repository = format!("{}-default-kopia", place.shop);
+    ground.create(&json!({"apiVersion": "velero.io/v1", "kind": "BackupRepository",
+        "metadata": {"name": repository, "namespace": place.own},
+        "spec": {"volumeNamespace": place.shop, "backupStorageLocation": "default", "repositoryType": "kopia",
+            "maintenanceFrequency": "0s"}}));
+    ground.until_in(&place.own, "backuprepository", &repository, "Ready");
     let first = backup("first", "data");
     assert_eq!(first["progress"], json!({"totalBytes": 9, "bytesDone": 9}));
     assert_eq!(first["snapshotID"].as_str().map(str::len), Some(32), "{first}");
