@@ -11,8 +11,8 @@ use crate::kube::Kube;
 use crate::resources;
 use crate::rules::{Owner, Situation, Step, next_step};
 use crate::settings::AgentSettings;
-use crate::target::{Target, readiness_of_pod};
-use crate::transfer::{Transfer, TransferKey, TransferKind, TransferRequest};
+use crate::target::{Target, loss_of_source, readiness};
+use crate::transfer::{Transfer, TransferKey, TransferKind};
 use act::{Acted, Actor};
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::DataPathPhase;
@@ -236,19 +236,15 @@ impl Running {
             // It is looked at again when its node may be given up.
             self.next = self.next.min(Instant::now() + LONGEST_PAUSE);
         }
-        let target_pod = match &transfer.request {
-            TransferRequest::PodVolumeRestore(spec) => Some((spec, self.world.target_pod(&spec.pod.uid))),
-            TransferRequest::DataDownload(_) => None,
-        };
-        let target = match target_pod {
-            Some((_, Some(pod))) => readiness_of_pod(pod),
-            Some((_, None)) => Target::Elsewhere,
-            None => Target::Ready,
-        };
+        let kind = transfer.kind;
+        let target_pod = transfer.volume_of_pod().map(|(pod, _)| (pod, self.world.target_pod(&pod.uid)));
+        let target = target_pod.map_or(Target::Ready, |(_, seen)| readiness(kind, seen));
         let lost_target = match target_pod {
-            Some((spec, None)) if owner == Owner::Us => {
-                Some(format!("the pod {}/{}, whose volume is restored, is gone", spec.pod.namespace, spec.pod.name))
+            Some((pod, None)) if owner == Owner::Us => {
+                let (namespace, name, participle) = (&pod.namespace, &pod.name, kind.participle());
+                Some(format!("the pod {namespace}/{name}, whose volume is {participle}, is gone"))
             }
+            Some((_, Some(seen))) if owner == Owner::Us && kind.is_backup() => loss_of_source(seen),
             _ => None,
         };
         let remembered = self.memory.of(key);

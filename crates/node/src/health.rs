@@ -67,6 +67,7 @@ impl Health {
             let name = match kind {
                 TransferKind::PodVolumeRestore => "pod_volume_restore",
                 TransferKind::DataDownload => "data_download",
+                TransferKind::PodVolumeBackup => "pod_volume_backup",
             };
             let metric = format!("podVolume_{name}_{word}_total");
             let count = count.load(Ordering::Relaxed);

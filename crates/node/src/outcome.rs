@@ -1,10 +1,66 @@
 //! The outcome of a pod that has ended. Pure.
 
 use crate::pod::PodView;
-use lifeboat_mover::protocol::{CANCELED, PodEnd, RestoreResult, pod_end};
+use crate::transfer::TransferKind;
+use lifeboat_mover::protocol::{BackupResult, CANCELED, PodEnd, RestoreResult, pod_end};
+use serde::de::DeserializeOwned;
 
-/// The end of a transfer, as its pod tells it.
-pub(crate) fn of_pod(pod: &PodView) -> Option<PodEnd<RestoreResult>> {
+/// The result of a transfer that is completed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TransferResult {
+    /// Bytes in all.
+    pub(crate) total_bytes: i64,
+    /// The snapshot, where one was asked for.
+    pub(crate) saved: Option<SavedVolume>,
+}
+
+/// The snapshot of a volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SavedVolume {
+    /// Its ID in the repository; `None` for an empty volume.
+    pub(crate) snapshot_id: Option<String>,
+    /// The path of the volume in the mover's pod.
+    pub(crate) path: String,
+    /// Bytes that were not taken from the snapshot before.
+    pub(crate) incremental_bytes: i64,
+}
+
+impl TransferResult {
+    /// The result of a restore.
+    pub(crate) fn restored(total_bytes: i64) -> Self {
+        Self { total_bytes, saved: None }
+    }
+}
+
+/// The end of a transfer of a kind, as its pod tells it.
+pub(crate) fn of_transfer(kind: TransferKind, pod: &PodView) -> Option<PodEnd<TransferResult>> {
+    if !kind.is_backup() {
+        return Some(match of_pod::<RestoreResult>(pod)? {
+            PodEnd::Completed(result) => PodEnd::Completed(TransferResult::restored(result.total_bytes)),
+            PodEnd::Canceled(message) => PodEnd::Canceled(message),
+            PodEnd::Failed(message) => PodEnd::Failed(message),
+        });
+    }
+    Some(match of_pod::<BackupResult>(pod)? {
+        PodEnd::Completed(result) => saved(result),
+        PodEnd::Canceled(message) => PodEnd::Canceled(message),
+        PodEnd::Failed(message) => PodEnd::Failed(message),
+    })
+}
+
+/// The result of a backup. Without the ID of a snapshot nothing can be restored, so there is one, or the volume was empty.
+fn saved(result: BackupResult) -> PodEnd<TransferResult> {
+    let BackupResult { snapshot_id, empty_snapshot, source, total_bytes, incremental_bytes } = result;
+    if snapshot_id.is_empty() && !empty_snapshot {
+        return PodEnd::Failed("the mover's pod has ended without the ID of a snapshot".to_owned());
+    }
+    let snapshot_id = (!empty_snapshot).then_some(snapshot_id);
+    let saved = Some(SavedVolume { snapshot_id, path: source.by_path, incremental_bytes });
+    PodEnd::Completed(TransferResult { total_bytes, saved })
+}
+
+/// The end of a pod, with a result of this type.
+fn of_pod<R: DeserializeOwned>(pod: &PodView) -> Option<PodEnd<R>> {
     if !pod.has_ended() {
         return None;
     }
@@ -69,5 +125,28 @@ mod tests {
         ] {
             assert_eq!(outcome(status), expected);
         }
+    }
+
+    #[test]
+    fn a_backup_is_done_with_a_snapshot_or_an_empty_volume_only() {
+        let outcome = |message: &str| {
+            let state = json!({"terminated": {"exitCode": 0, "reason": "Completed", "message": message}});
+            let status = json!({"phase": "Succeeded", "containerStatuses": [{"name": "u", "state": state}]});
+            let pod = PodView::parse(json!({"status": status}).to_string().as_bytes()).unwrap();
+            of_transfer(TransferKind::PodVolumeBackup, &pod)
+        };
+        let done = |total_bytes: i64, snapshot: Option<&str>, incremental_bytes: i64| {
+            let snapshot_id = snapshot.map(str::to_owned);
+            let saved = Some(SavedVolume { snapshot_id, path: "/u".to_owned(), incremental_bytes });
+            Some(PodEnd::Completed(TransferResult { total_bytes, saved }))
+        };
+        let source = r#""source":{"byPath":"/u","volumeMode":"Filesystem"}"#;
+        let full =
+            format!(r#"{{"snapshotID":"k1","emptySnapshot":false,{source},"totalBytes":7,"incrementalBytes":3}}"#);
+        assert_eq!(outcome(&full), done(7, Some("k1"), 3));
+        let empty = format!(r#"{{"snapshotID":"","emptySnapshot":true,{source},"totalBytes":0,"incrementalBytes":0}}"#);
+        assert_eq!(outcome(&empty), done(0, None, 0));
+        let none = "the mover's pod has ended without the ID of a snapshot";
+        assert_eq!(outcome(r#"{"totalBytes":7}"#), Some(PodEnd::Failed(none.to_owned())));
     }
 }

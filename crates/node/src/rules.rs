@@ -4,7 +4,7 @@
 //! a transfer is written first; then what was made for it is removed, and the finalizer, which says that this is still owed, is
 //! the last to go. So nothing is left when an agent dies in between.
 
-use crate::outcome;
+use crate::outcome::{self, TransferResult};
 use crate::pod::{PodView, Scheduling};
 use crate::target::Target;
 use crate::transfer::{Support, Transfer};
@@ -22,6 +22,8 @@ pub(crate) const STALL_LIMIT: SignedDuration = SignedDuration::from_hours(1);
 pub(crate) const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(5);
 /// The age of a transfer from which on its target is looked for when no node has it.
 pub(crate) const FIND_AFTER: SignedDuration = SignedDuration::from_secs(60);
+/// The message of the backup of a volume in which nothing is.
+const EMPTY_VOLUME: &str = "volume was empty so no snapshot was taken";
 
 /// The agent that acts for a transfer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,15 +101,15 @@ pub(crate) enum Step {
 pub(crate) struct Ending {
     pub(crate) phase: DataPathPhase,
     pub(crate) message: String,
-    /// Bytes in all, of one that is completed.
-    pub(crate) total_bytes: Option<i64>,
+    /// The result of one that is completed.
+    pub(crate) result: Option<TransferResult>,
     /// The step counts on there being no pod, which is asked for once more.
     pub(crate) has_no_pod: bool,
 }
 
 impl Ending {
     fn step(phase: DataPathPhase, message: impl Into<String>) -> Step {
-        Step::End(Self { phase, message: message.into(), total_bytes: None, has_no_pod: false })
+        Step::End(Self { phase, message: message.into(), result: None, has_no_pod: false })
     }
 
     fn failed(message: impl Into<String>) -> Step {
@@ -157,7 +159,7 @@ fn cancel_message(at: &Situation<'_>) -> String {
     match transfer.is_being_deleted() {
         true => format!("Cancel {} because it is being deleted", transfer.kind.short_word()),
         false if transfer.message.starts_with("Cancel") => transfer.message.clone(),
-        false => "Cancel was asked for; nothing was restored".to_owned(),
+        false => format!("Cancel was asked for; nothing was {}", transfer.kind.participle()),
     }
 }
 
@@ -170,7 +172,13 @@ fn new(at: &Situation<'_>) -> Step {
             false => Step::Nothing,
         };
     }
+    match &at.owner {
+        Owner::Us => {}
+        Owner::Other => return Step::Nothing,
+        Owner::Nobody(why) => return Ending::failed(why.clone()),
+    }
     match &at.target {
+        Target::Unseen => Step::FindTarget,
         Target::Elsewhere => match transfer.meta.creation_timestamp.map(lifeboat_api::Time::timestamp) {
             Some(made) if at.now.duration_since(made) >= FIND_AFTER => Step::FindTarget,
             _ => Step::Nothing,
@@ -279,17 +287,17 @@ fn in_progress(at: &Situation<'_>) -> Step {
         return Step::Deliver { total_bytes: delivery.total_bytes };
     }
     let Some(pod) = at.pod else { return without_pod(at, "while it ran") };
-    match outcome::of_pod(pod) {
+    match outcome::of_transfer(transfer.kind, pod) {
+        // The kubelet takes a volume away with its pod: a mover that ends well then may have read a part.
+        Some(PodEnd::Completed(_)) if transfer.kind.is_backup() && at.lost_target.is_some() => {}
         Some(PodEnd::Completed(result)) if transfer.kind.is_delivered() => {
             return Step::Deliver { total_bytes: result.total_bytes };
         }
         Some(PodEnd::Completed(result)) => {
-            return Step::End(Ending {
-                phase: DataPathPhase::Completed,
-                message: String::new(),
-                total_bytes: Some(result.total_bytes),
-                has_no_pod: false,
-            });
+            let is_empty = result.saved.as_ref().is_some_and(|saved| saved.snapshot_id.is_none());
+            let message = if is_empty { EMPTY_VOLUME.to_owned() } else { String::new() };
+            let phase = DataPathPhase::Completed;
+            return Step::End(Ending { phase, message, result: Some(result), has_no_pod: false });
         }
         Some(PodEnd::Canceled(message)) => return Ending::canceled(message),
         Some(PodEnd::Failed(message)) => {
@@ -332,7 +340,8 @@ fn stopping(at: &Situation<'_>) -> Step {
     let until = at.cancel_seen.unwrap_or(at.now) + CANCEL_LIMIT;
     match at.now >= until {
         true => {
-            Ending::canceled("the mover's pod did not stop in time and was removed; the volume is restored in part")
+            let partial = transfer.kind.partial_result();
+            Ending::canceled(format!("the mover's pod did not stop in time and was removed; {partial}"))
         }
         false => Step::Wait { reason: "its pod stops".to_owned(), until },
     }
@@ -348,7 +357,7 @@ fn without_pod(at: &Situation<'_>, when: &str) -> Step {
             (DataPathPhase::Failed, format!("{context}: the mover's pod {pod} was removed {when}"))
         }
     };
-    Step::End(Ending { phase, message, total_bytes: None, has_no_pod: true })
+    Step::End(Ending { phase, message, result: None, has_no_pod: true })
 }
 
 #[cfg(test)]

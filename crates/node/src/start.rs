@@ -168,7 +168,7 @@ async fn check_classes(kube: &Kube, config: &mut NodeAgentConfig) -> Result<(), 
 pub async fn check_host_path(cluster: &Cluster, settings: &AgentSettings) -> Result<(), StartError> {
     let root: &Path = &settings.host_root;
     if !root.is_dir() {
-        tracing::warn!(root = %root.display(), "there are no directories of pods: volumes of pods cannot be restored here, downloads can");
+        tracing::warn!(root = %root.display(), "there are no directories of pods: volumes of pods can be neither saved nor restored here, downloads can");
         return Ok(());
     }
     let fields = format!("spec.nodeName={},status.phase=Running", settings.node);

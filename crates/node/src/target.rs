@@ -1,6 +1,7 @@
-//! Readiness of the pod whose volume is restored (api-and-controllers.md 3.17). Pure.
+//! Readiness of the pod whose volume is moved (api-and-controllers.md 3.17). Pure.
 
 use crate::pod::{ContainerState, PodView};
+use crate::transfer::TransferKind;
 
 /// The init container that waits for the volumes of its pod, and its old name.
 const WAITING: [&str; 2] = ["restore-wait", "restic-wait"];
@@ -23,12 +24,29 @@ pub(crate) enum Target {
     Waiting(String),
     /// It never will be, for this reason.
     Lost(String),
+    /// It should be on this node, and was not seen there.
+    Unseen,
     /// It is none of this agent's.
     Elsewhere,
 }
 
-/// The readiness of a pod of this node, whose volume is restored.
-pub(crate) fn readiness_of_pod(pod: &PodView) -> Target {
+/// The readiness of a pod, if it was seen on this node, for what a transfer of this kind does with a volume of it.
+pub(crate) fn readiness(kind: TransferKind, pod: Option<&PodView>) -> Target {
+    match (kind.is_backup(), pod) {
+        (true, Some(pod)) => loss_of_source(pod).map_or(Target::Ready, Target::Lost),
+        (true, None) => Target::Unseen,
+        (false, Some(pod)) => readiness_for_restore(pod),
+        (false, None) => Target::Elsewhere,
+    }
+}
+
+/// The reason for which the volume of a pod can no longer be read: the kubelet takes it away when the pod has ended.
+pub(crate) fn loss_of_source(pod: &PodView) -> Option<String> {
+    let PodView { namespace, name, phase, .. } = pod;
+    pod.has_ended().then(|| format!("the pod {namespace}/{name}, whose volume is saved, has ended: it is {phase}"))
+}
+
+fn readiness_for_restore(pod: &PodView) -> Target {
     let lost = |why: String| Target::Lost(format!("Pod for this PVR is not ready: {why}"));
     let of = format!("pod {}/{}", pod.namespace, pod.name);
     if matches!(pod.phase.as_str(), "Failed" | "Unknown") {
@@ -55,13 +73,13 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn readiness(phase: &str, names: &[&str], statuses: Value) -> Target {
+    fn for_restore(phase: &str, names: &[&str], statuses: Value) -> Target {
         let names: Vec<Value> = names.iter().map(|name| json!({"name": name})).collect();
         let pod = json!({
             "metadata": {"namespace": "shop", "name": "db-0"}, "spec": {"initContainers": names},
             "status": {"phase": phase, "initContainerStatuses": statuses},
         });
-        readiness_of_pod(&PodView::parse(pod.to_string().as_bytes()).unwrap())
+        readiness(TransferKind::PodVolumeRestore, Some(&PodView::parse(pod.to_string().as_bytes()).unwrap()))
     }
 
     #[test]
@@ -71,28 +89,44 @@ mod tests {
         let lost = |why: &str| Target::Lost(format!("Pod for this PVR is not ready: {why}"));
         let own = &["restore-wait", "other"];
         for (seen, expected) in [
-            (readiness("Pending", own, state("restore-wait", json!({"running": {}}))), Target::Ready),
-            (readiness("Pending", &["restic-wait"], state("restic-wait", json!({"running": {}}))), Target::Ready),
+            (for_restore("Pending", own, state("restore-wait", json!({"running": {}}))), Target::Ready),
+            (for_restore("Pending", &["restic-wait"], state("restic-wait", json!({"running": {}}))), Target::Ready),
             (
-                readiness("Pending", own, json!([])),
+                for_restore("Pending", own, json!([])),
                 Target::Waiting("the init container restore-wait of pod shop/db-0 has not begun".into()),
             ),
             (
-                readiness("Pending", own, waiting("PodInitializing")),
+                for_restore("Pending", own, waiting("PodInitializing")),
                 Target::Waiting("the init container restore-wait of pod shop/db-0 has not begun".into()),
             ),
             (
-                readiness("Pending", own, waiting("ErrImagePull")),
+                for_restore("Pending", own, waiting("ErrImagePull")),
                 lost("the init container restore-wait of pod shop/db-0 cannot begin: ErrImagePull: m"),
             ),
             (
-                readiness("Pending", own, state("restore-wait", json!({"terminated": {"exitCode": 1}}))),
+                for_restore("Pending", own, state("restore-wait", json!({"terminated": {"exitCode": 1}}))),
                 lost("the init container restore-wait of pod shop/db-0 has ended with exit code 1"),
             ),
-            (readiness("Running", &["other"], json!([])), lost("pod shop/db-0 has no init container restore-wait")),
-            (readiness("Failed", own, json!([])), lost("pod shop/db-0 is in phase Failed: ")),
+            (for_restore("Running", &["other"], json!([])), lost("pod shop/db-0 has no init container restore-wait")),
+            (for_restore("Failed", own, json!([])), lost("pod shop/db-0 is in phase Failed: ")),
         ] {
             assert_eq!(seen, expected);
         }
+    }
+
+    #[test]
+    fn a_volume_is_saved_while_its_pod_has_not_ended() {
+        let seen = |phase: &str| {
+            let pod = json!({"metadata": {"namespace": "shop", "name": "db-0"}, "status": {"phase": phase}});
+            PodView::parse(pod.to_string().as_bytes()).unwrap()
+        };
+        let of = |pod: Option<&PodView>| readiness(TransferKind::PodVolumeBackup, pod);
+        assert_eq!(of(Some(&seen("Running"))), Target::Ready);
+        for phase in ["Succeeded", "Failed"] {
+            let why = format!("the pod shop/db-0, whose volume is saved, has ended: it is {phase}");
+            assert_eq!(of(Some(&seen(phase))), Target::Lost(why));
+        }
+        assert_eq!(of(None), Target::Unseen);
+        assert_eq!(readiness(TransferKind::PodVolumeRestore, None), Target::Elsewhere);
     }
 }

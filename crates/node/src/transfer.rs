@@ -1,14 +1,15 @@
 //! A resource that asks for the bytes of a volume, whatever its kind. Pure.
 //!
-//! PodVolumeRestore and DataDownload have the same phases and the same fields in their status; what differs between kinds is
+//! All kinds have the same phases, and the same fields in their status but for the result; what differs between kinds is
 //! [`TransferKind`] and [`TransferRequest`].
 
 use lifeboat_api::well_known::{
-    FINALIZER_DATA_PATH, FINALIZER_POD_VOLUME, LABEL_DATA_DOWNLOAD, LABEL_EXPOSE_ON_GOING, LABEL_POD_VOLUME_RESTORE,
+    FINALIZER_DATA_PATH, FINALIZER_POD_VOLUME, LABEL_DATA_DOWNLOAD, LABEL_EXPOSE_ON_GOING, LABEL_POD_VOLUME_BACKUP,
+    LABEL_POD_VOLUME_RESTORE,
 };
 use lifeboat_api::{
-    DataDownload, DataDownloadSpec, DataMoveProgress, DataPathPhase, NodeOs, ObjectMeta, PodVolumeRestore,
-    PodVolumeRestoreSpec, Resource, Time, UploaderType,
+    DataDownload, DataDownloadSpec, DataMoveProgress, DataPathPhase, NodeOs, ObjectMeta, ObjectReference,
+    PodVolumeBackup, PodVolumeBackupSpec, PodVolumeRestore, PodVolumeRestoreSpec, Resource, Time, UploaderType,
 };
 use lifeboat_object::ApiResource;
 use serde::{Deserialize, Serialize};
@@ -23,15 +24,18 @@ pub(crate) const ANNOTATION_DELIVERY: &str = "lifeboat.io/delivery";
 pub(crate) enum TransferKind {
     PodVolumeRestore,
     DataDownload,
+    PodVolumeBackup,
 }
 
 impl TransferKind {
-    pub(crate) const ALL: [Self; 2] = [Self::PodVolumeRestore, Self::DataDownload];
+    /// In the order in which they are begun: restores first.
+    pub(crate) const ALL: [Self; 3] = [Self::PodVolumeRestore, Self::DataDownload, Self::PodVolumeBackup];
 
     pub(crate) fn resource(self) -> Arc<ApiResource> {
         match self {
             Self::PodVolumeRestore => lifeboat_client::api_resource::<PodVolumeRestore>(),
             Self::DataDownload => lifeboat_client::api_resource::<DataDownload>(),
+            Self::PodVolumeBackup => lifeboat_client::api_resource::<PodVolumeBackup>(),
         }
     }
 
@@ -40,6 +44,7 @@ impl TransferKind {
         match self {
             Self::PodVolumeRestore => PodVolumeRestore::KIND,
             Self::DataDownload => DataDownload::KIND,
+            Self::PodVolumeBackup => PodVolumeBackup::KIND,
         }
     }
 
@@ -47,13 +52,14 @@ impl TransferKind {
         let version = match self {
             Self::PodVolumeRestore => PodVolumeRestore::VERSION,
             Self::DataDownload => DataDownload::VERSION,
+            Self::PodVolumeBackup => PodVolumeBackup::VERSION,
         };
         format!("{}/{version}", lifeboat_api::GROUP)
     }
 
     pub(crate) const fn finalizer(self) -> &'static str {
         match self {
-            Self::PodVolumeRestore => FINALIZER_POD_VOLUME,
+            Self::PodVolumeRestore | Self::PodVolumeBackup => FINALIZER_POD_VOLUME,
             Self::DataDownload => FINALIZER_DATA_PATH,
         }
     }
@@ -63,6 +69,7 @@ impl TransferKind {
         match self {
             Self::PodVolumeRestore => LABEL_POD_VOLUME_RESTORE,
             Self::DataDownload => LABEL_DATA_DOWNLOAD,
+            Self::PodVolumeBackup => LABEL_POD_VOLUME_BACKUP,
         }
     }
 
@@ -71,6 +78,7 @@ impl TransferKind {
         match self {
             Self::PodVolumeRestore => "PVR",
             Self::DataDownload => "datadownload",
+            Self::PodVolumeBackup => "PVB",
         }
     }
 
@@ -79,6 +87,7 @@ impl TransferKind {
         match self {
             Self::PodVolumeRestore => "timeout on preparing PVR",
             Self::DataDownload => "timeout on preparing data download",
+            Self::PodVolumeBackup => "timeout on preparing PVB",
         }
     }
 
@@ -86,6 +95,7 @@ impl TransferKind {
     pub(crate) const fn failure_context(self) -> &'static str {
         match self {
             Self::PodVolumeRestore | Self::DataDownload => "data path restore failed",
+            Self::PodVolumeBackup => "data path backup failed",
         }
     }
 
@@ -94,7 +104,29 @@ impl TransferKind {
         match self {
             Self::PodVolumeRestore => "error to expose PVR",
             Self::DataDownload => "error exposing snapshot",
+            Self::PodVolumeBackup => "error to expose PVB",
         }
+    }
+
+    /// The participle of its work on a volume, in messages.
+    pub(crate) const fn participle(self) -> &'static str {
+        match self.is_backup() {
+            true => "saved",
+            false => "restored",
+        }
+    }
+
+    /// The state of the volume's bytes after a pod that was removed while it ran.
+    pub(crate) const fn partial_result(self) -> &'static str {
+        match self.is_backup() {
+            true => "no snapshot was made",
+            false => "the volume is restored in part",
+        }
+    }
+
+    /// Returns true if it reads a volume and never writes to it.
+    pub(crate) const fn is_backup(self) -> bool {
+        matches!(self, Self::PodVolumeBackup)
     }
 
     /// Returns true if it has the volume in a claim of its own, which is brought to the target in the end.
@@ -108,6 +140,7 @@ impl TransferKind {
 pub(crate) enum TransferRequest {
     PodVolumeRestore(Box<PodVolumeRestoreSpec>),
     DataDownload(Box<DataDownloadSpec>),
+    PodVolumeBackup(Box<PodVolumeBackupSpec>),
 }
 
 /// The facts about a volume on its way to its claim.
@@ -131,7 +164,7 @@ pub(crate) struct Transfer {
     pub(crate) meta: ObjectMeta,
     pub(crate) phase: DataPathPhase,
     pub(crate) cancel: bool,
-    /// The node that does it.
+    /// The node that does it, or that is asked to.
     pub(crate) node: String,
     /// The node that prepares it; only kinds that any node accepts have it.
     pub(crate) accepted_by: String,
@@ -195,6 +228,25 @@ impl From<DataDownload> for Transfer {
     }
 }
 
+impl From<PodVolumeBackup> for Transfer {
+    fn from(from: PodVolumeBackup) -> Self {
+        let status = from.status;
+        Self {
+            kind: TransferKind::PodVolumeBackup,
+            meta: from.metadata,
+            phase: status.phase.unwrap_or(DataPathPhase::New),
+            cancel: from.spec.cancel,
+            node: from.spec.node.clone(),
+            accepted_by: String::new(),
+            accepted: status.accepted_timestamp,
+            started: status.start_timestamp,
+            message: status.message,
+            progress: status.progress,
+            request: TransferRequest::PodVolumeBackup(Box::new(from.spec)),
+        }
+    }
+}
+
 /// A transfer that this agent does, leaves to another mover, or refuses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Support {
@@ -212,6 +264,7 @@ impl Transfer {
         Ok(match kind {
             TransferKind::PodVolumeRestore => serde_json::from_slice::<PodVolumeRestore>(body)?.into(),
             TransferKind::DataDownload => serde_json::from_slice::<DataDownload>(body)?.into(),
+            TransferKind::PodVolumeBackup => serde_json::from_slice::<PodVolumeBackup>(body)?.into(),
         })
     }
 
@@ -226,6 +279,12 @@ impl Transfer {
                 UploaderType::Restic => Support::Refused(
                     "the volume was saved with restic, which this version does not read: restore it with Velero 1.18 or older"
                         .to_owned(),
+                ),
+            },
+            TransferRequest::PodVolumeBackup(spec) => match spec.uploader_type {
+                UploaderType::Kopia | UploaderType::Unset => Support::Ours,
+                UploaderType::Restic => Support::Refused(
+                    "the volume is to be saved with restic, which this version does not write: set --uploader-type=kopia at the server".to_owned(),
                 ),
             },
             TransferRequest::DataDownload(spec) => match spec.data_mover.as_str() {
@@ -274,6 +333,16 @@ impl Transfer {
         match &self.request {
             TransferRequest::PodVolumeRestore(spec) => spec.snapshot_size,
             TransferRequest::DataDownload(spec) => spec.snapshot_size,
+            TransferRequest::PodVolumeBackup(_) => 0,
+        }
+    }
+
+    /// The pod whose volume it is, and the volume's name in it; `None` where it is asked for by a claim.
+    pub(crate) fn volume_of_pod(&self) -> Option<(&ObjectReference, &str)> {
+        match &self.request {
+            TransferRequest::PodVolumeRestore(spec) => Some((&spec.pod, &spec.volume)),
+            TransferRequest::PodVolumeBackup(spec) => Some((&spec.pod, &spec.volume)),
+            TransferRequest::DataDownload(_) => None,
         }
     }
 

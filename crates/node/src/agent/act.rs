@@ -6,6 +6,7 @@ use crate::exposer::error::ExposeError;
 use crate::exposer::perform::Exposer;
 use crate::exposer::remove::{remove_all, remove_pod};
 use crate::kube::{Kube, ObjectName, is_owned_by, text, uid};
+use crate::outcome::TransferResult;
 use crate::rebind::{self, DeliveryStep, DeliveryView, next_step};
 use crate::resources;
 use crate::rules::{Ending, Step};
@@ -96,19 +97,18 @@ impl Actor {
     }
 
     async fn fail(&self, transfer: &Transfer, message: String) -> Result<Acted, ClusterError> {
-        let ending = Ending { phase: DataPathPhase::Failed, message, total_bytes: None, has_no_pod: false };
+        let ending = Ending { phase: DataPathPhase::Failed, message, result: None, has_no_pod: false };
         self.end(transfer, &ending).await
     }
 
-    /// Looks for the pod of a restore that no agent takes up, and ends the restore when it is gone.
+    /// Looks for the pod of a transfer that no agent takes up, and ends the transfer when it is gone.
     async fn find_target(&self, transfer: &Transfer) -> Result<Acted, ClusterError> {
-        let TransferRequest::PodVolumeRestore(spec) = &transfer.request else { return Ok(Acted::More) };
-        let (namespace, name) = (&spec.pod.namespace, &spec.pod.name);
+        let Some((of, _)) = transfer.volume_of_pod() else { return Ok(Acted::More) };
+        let (namespace, name, participle) = (&of.namespace, &of.name, transfer.kind.participle());
         let pod = self.get(&resources::pods(), Some(namespace), name).await?;
-        if pod.is_none_or(|pod| uid(&pod) != spec.pod.uid) {
-            return self
-                .fail(transfer, format!("the pod {namespace}/{name}, whose volume is to be restored, is gone"))
-                .await;
+        if pod.is_none_or(|pod| uid(&pod) != of.uid) {
+            let why = format!("the pod {namespace}/{name}, whose volume is to be {participle}, is gone");
+            return self.fail(transfer, why).await;
         }
         Ok(Acted::Waits(format!("the node agent on the node of pod {namespace}/{name}"), TARGET_PAUSE))
     }
@@ -176,7 +176,10 @@ impl Actor {
         }
         let (kind, name, phase) = (transfer.kind.word(), &transfer.meta.name, ending.phase.as_str());
         match ending.phase {
-            DataPathPhase::Completed => tracing::info!(kind, name, bytes = ending.total_bytes, "completed"),
+            DataPathPhase::Completed => {
+                let bytes = ending.result.as_ref().map(|result| result.total_bytes);
+                tracing::info!(kind, name, bytes, "completed");
+            }
             _ => tracing::warn!(kind, name, phase, message = ending.message, "ended"),
         }
         self.store(transfer, patch::end(transfer, ending, self.now)).await
@@ -266,8 +269,8 @@ impl Actor {
             }
             DeliveryStep::Done => {
                 let (phase, message) = (DataPathPhase::Completed, String::new());
-                let total_bytes = Some(delivery.total_bytes);
-                self.end(transfer, &Ending { phase, message, total_bytes, has_no_pod: false }).await
+                let result = Some(TransferResult::restored(delivery.total_bytes));
+                self.end(transfer, &Ending { phase, message, result, has_no_pod: false }).await
             }
             DeliveryStep::Failed(why) => {
                 self.fail(transfer, format!("error rebinding the restored volume {}: {why}", delivery.volume)).await

@@ -1,5 +1,6 @@
 //! The patches by which a transfer shows its steps. Pure.
 
+use crate::outcome::{SavedVolume, TransferResult};
 use crate::rules::Ending;
 use crate::transfer::{Transfer, TransferKind};
 use jiff::Timestamp;
@@ -35,17 +36,21 @@ pub(super) fn remove_finalizer(transfer: &Transfer) -> Value {
 
 pub(super) fn accept(transfer: &Transfer, node: &str, now: Timestamp) -> Value {
     let mut status = json!({"phase": DataPathPhase::Accepted, "acceptedTimestamp": Time::new(now)});
-    let field = match transfer.kind {
-        TransferKind::PodVolumeRestore => "node",
-        TransferKind::DataDownload => "acceptedByNode",
-    };
-    status[field] = json!(node);
+    match transfer.kind {
+        TransferKind::PodVolumeRestore => status["node"] = json!(node),
+        TransferKind::DataDownload => status["acceptedByNode"] = json!(node),
+        // It names the node itself.
+        TransferKind::PodVolumeBackup => {}
+    }
     let metadata = json!({"finalizers": with_finalizer(transfer), "labels": {LABEL_EXPOSE_ON_GOING: "true"}});
     of(transfer, metadata, json!({"status": status}))
 }
 
 pub(super) fn prepare(transfer: &Transfer, node: &str) -> Value {
-    let status = json!({"phase": DataPathPhase::Prepared, "node": node, "message": null});
+    let mut status = json!({"phase": DataPathPhase::Prepared, "message": null});
+    if transfer.kind != TransferKind::PodVolumeBackup {
+        status["node"] = json!(node);
+    }
     of(transfer, json!({}), json!({"status": status}))
 }
 
@@ -73,8 +78,13 @@ pub(super) fn progress(transfer: &Transfer, total: i64, done: i64) -> Value {
 pub(super) fn end(transfer: &Transfer, ending: &Ending, now: Timestamp) -> Value {
     let message = (!ending.message.is_empty()).then_some(&ending.message);
     let mut status = json!({"phase": ending.phase, "message": message, "completionTimestamp": Time::new(now)});
-    if let Some(total) = ending.total_bytes {
-        status["progress"] = json!({"totalBytes": total, "bytesDone": total});
+    if let Some(TransferResult { total_bytes, saved }) = &ending.result {
+        status["progress"] = json!({"totalBytes": total_bytes, "bytesDone": total_bytes});
+        if let Some(SavedVolume { snapshot_id, path, incremental_bytes }) = saved {
+            status["snapshotID"] = json!(snapshot_id);
+            status["path"] = json!(path);
+            status["incrementalBytes"] = json!(incremental_bytes);
+        }
     }
     of(transfer, json!({"labels": {LABEL_EXPOSE_ON_GOING: null}}), json!({"status": status}))
 }

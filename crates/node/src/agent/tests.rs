@@ -1,3 +1,4 @@
+mod backups;
 mod ground;
 
 use crate::config::NodeAgentConfig;

@@ -11,7 +11,7 @@ use crate::resources;
 use crate::settings::AgentSettings;
 use crate::template::Template;
 use crate::transfer::{Transfer, TransferRequest};
-use lifeboat_api::{Duration, NodeOs, PodVolumeRestoreSpec, TargetVolumeSpec};
+use lifeboat_api::{Duration, NodeOs, ObjectReference, TargetVolumeSpec};
 use lifeboat_cluster::ClusterError;
 use serde_json::Value;
 
@@ -28,32 +28,42 @@ impl Exposer<'_> {
     pub(crate) async fn expose(&self, transfer: &Transfer) -> Result<(), ExposeError> {
         let template = self.template(transfer.node_os()).await?;
         match &transfer.request {
-            TransferRequest::PodVolumeRestore(spec) => self.pod_volume_restore(transfer, spec, &template).await,
+            TransferRequest::PodVolumeRestore(spec) => {
+                self.pod_volume(transfer, &spec.pod, &spec.volume, &template).await
+            }
+            TransferRequest::PodVolumeBackup(spec) => {
+                self.pod_volume(transfer, &spec.pod, &spec.volume, &template).await
+            }
             TransferRequest::DataDownload(spec) => self.download(transfer, &spec.target_volume, &template).await,
         }
     }
 
-    async fn pod_volume_restore(
+    async fn pod_volume(
         &self,
         transfer: &Transfer,
-        spec: &PodVolumeRestoreSpec,
+        of: &ObjectReference,
+        volume_name: &str,
         template: &Template,
     ) -> Result<(), ExposeError> {
         let host_root = template.host_pods().ok_or(HostPathError::NoHostPath)?;
-        let (namespace, name) = (&spec.pod.namespace, &spec.pod.name);
+        let (namespace, name) = (&of.namespace, &of.name);
         let pod = self.get(&resources::pods(), Some(namespace), name).await?;
-        let pod = pod.filter(|pod| uid(pod) == spec.pod.uid);
+        let pod = pod.filter(|pod| uid(pod) == of.uid);
         let pod = pod.ok_or_else(|| ExposeError::Refused(format!("the pod {namespace}/{name} is gone")))?;
-        let persistent = self.volume_of(&pod, &spec.volume).await?;
+        let persistent = self.volume_of(&pod, volume_name).await?;
         let volumes = pod["spec"]["volumes"].as_array().into_iter().flatten();
-        let volume = volumes.into_iter().find(|volume| volume["name"] == spec.volume);
-        let volume = volume.ok_or_else(|| HostPathError::NoVolume(spec.volume.clone()))?;
+        let volume = volumes.into_iter().find(|volume| volume["name"] == volume_name);
+        let volume = volume.ok_or_else(|| HostPathError::NoVolume(volume_name.to_owned()))?;
         let directory = directory_of(volume, persistent.as_ref());
-        let path = find(&self.settings.host_root, &spec.pod.uid, &directory)?;
+        let path = find(&self.settings.host_root, &of.uid, &directory)?;
         let path = on_the_node(&path, &self.settings.host_root, host_root);
         let volume = MoverVolume::HostPath(path.to_string_lossy().into_owned());
         let node = text(&pod, &["spec", "nodeName"]);
-        let cache = self.cache(transfer, Some(node)).await?;
+        // Only restores read contents of the repository again.
+        let cache = match transfer.kind.is_backup() {
+            true => None,
+            false => self.cache(transfer, Some(node)).await?,
+        };
         self.start(transfer, template, volume, (Placement::Pinned(node.to_owned()), cache)).await
     }
 

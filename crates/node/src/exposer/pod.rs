@@ -20,6 +20,8 @@ const PROGRAM: &str = "/velero";
 const TOLERATED: [&str; 2] = ["kubernetes.azure.com/scalesetpriority", "CriticalAddonsOnly"];
 /// The most that a mover may do with the files of a volume into which it writes.
 const WRITER_CAPABILITIES: [&str; 5] = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "MKNOD"];
+/// The most that a mover may do with the files of a volume that it only reads.
+const READER_CAPABILITIES: [&str; 1] = ["DAC_READ_SEARCH"];
 
 /// The volume that a mover works on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -128,7 +130,7 @@ fn labels(parts: &PodParts<'_>) -> Value {
 fn pod_group(kind: TransferKind) -> Option<&'static str> {
     match kind {
         TransferKind::DataDownload => Some("generic-restore-exposer"),
-        TransferKind::PodVolumeRestore => None,
+        TransferKind::PodVolumeRestore | TransferKind::PodVolumeBackup => None,
     }
 }
 
@@ -160,6 +162,13 @@ fn arguments(parts: &PodParts<'_>) -> Vec<String> {
             format!("--resource-timeout={timeout}"),
             format!("--cache-volume-path={cache}"),
         ],
+        TransferKind::PodVolumeBackup => vec![
+            "pod-volume".to_owned(),
+            "backup".to_owned(),
+            format!("--volume-path={path}"),
+            format!("--pod-volume-backup={name}"),
+            format!("--resource-timeout={timeout}"),
+        ],
     };
     arguments.extend(parts.template.log_arguments());
     arguments
@@ -175,7 +184,11 @@ fn add_volume(parts: &PodParts<'_>, volumes: &mut Vec<Value>, mounts: &mut Vec<V
     match &parts.volume {
         MoverVolume::HostPath(directory) => {
             volumes.push(json!({"name": name, "hostPath": {"path": directory}}));
-            mounts.push(json!({"name": name, "mountPath": path, "mountPropagation": "HostToContainer"}));
+            let mut mount = json!({"name": name, "mountPath": path, "mountPropagation": "HostToContainer"});
+            if parts.transfer.kind.is_backup() {
+                mount["readOnly"] = json!(true);
+            }
+            mounts.push(mount);
         }
         MoverVolume::Claim { name: claim, is_block } => {
             volumes.push(json!({"name": name, "persistentVolumeClaim": {"claimName": claim}}));
@@ -210,7 +223,7 @@ fn pod_security(is_windows: bool) -> Value {
     }
 }
 
-/// Files of any owner are written by user 0, with no more rights than that takes.
+/// Files of any owner are read, or written, by user 0, with no more rights than that takes.
 fn container_security(parts: &PodParts<'_>, is_windows: bool) -> Value {
     if is_windows {
         return json!({});
@@ -219,9 +232,10 @@ fn container_security(parts: &PodParts<'_>, is_windows: bool) -> Value {
     if parts.config.is_privileged && is_pod_volume {
         return json!({"privileged": true});
     }
+    let needed: &[&str] = if parts.transfer.kind.is_backup() { &READER_CAPABILITIES } else { &WRITER_CAPABILITIES };
     json!({
         "allowPrivilegeEscalation": false, "privileged": false, "readOnlyRootFilesystem": true,
-        "capabilities": {"drop": ["ALL"], "add": WRITER_CAPABILITIES},
+        "capabilities": {"drop": ["ALL"], "add": needed},
     })
 }
 

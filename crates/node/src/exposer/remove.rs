@@ -3,7 +3,7 @@
 use crate::exposer::claim::cache_name;
 use crate::kube::{Kube, ObjectName, is_owned_by, text, uid};
 use crate::resources;
-use crate::transfer::Transfer;
+use crate::transfer::{Transfer, TransferKind};
 use lifeboat_api::well_known::LABEL_BACKUP_PVC_SECRET;
 use lifeboat_cluster::ClusterError;
 use serde_json::{Value, json};
@@ -12,6 +12,9 @@ use serde_json::{Value, json};
 pub(crate) async fn remove_all(kube: &Kube, transfer: &Transfer) -> Result<(), ClusterError> {
     let namespace = &transfer.meta.namespace;
     remove_pod(kube, transfer).await?;
+    if transfer.kind == TransferKind::PodVolumeBackup {
+        return Ok(());
+    }
     undeliver(kube, transfer).await?;
     for name in [&transfer.meta.name, &cache_name(transfer)] {
         remove_claim(kube, transfer, name).await?;

@@ -25,6 +25,15 @@ fn restore() -> Transfer {
     Transfer::parse(TransferKind::PodVolumeRestore, object.to_string().as_bytes()).unwrap()
 }
 
+fn backup() -> Transfer {
+    let spec = json!({
+        "node": "n1", "pod": {"namespace": "shop", "name": "db-0", "uid": "pod-uid"}, "volume": "data",
+        "backupStorageLocation": "default", "repoIdentifier": "", "uploaderType": "kopia",
+    });
+    let object = json!({"apiVersion": "velero.io/v1", "kind": "PodVolumeBackup", "metadata": {"name": "pvb-1", "namespace": "velero", "uid": "pvb-uid"}, "spec": spec});
+    Transfer::parse(TransferKind::PodVolumeBackup, object.to_string().as_bytes()).unwrap()
+}
+
 /// The DaemonSet of Velero, with a Secret for the bucket and what else movers inherit.
 fn daemon_set() -> Value {
     json!({"metadata": {"name": "node-agent"}, "spec": {"template": {
@@ -66,11 +75,13 @@ fn config(text: Value) -> NodeAgentConfig {
 fn pod_of(transfer: &Transfer, config: &NodeAgentConfig, changes: impl FnOnce(&mut PodParts<'_>)) -> Value {
     let template = Template::of(&daemon_set()).unwrap();
     let volume = match transfer.kind {
-        TransferKind::PodVolumeRestore => MoverVolume::HostPath("/var/lib/kubelet/pods/p/volumes/x/data".into()),
+        TransferKind::PodVolumeRestore | TransferKind::PodVolumeBackup => {
+            MoverVolume::HostPath("/var/lib/kubelet/pods/p/volumes/x/data".into())
+        }
         TransferKind::DataDownload => MoverVolume::Claim { name: "dd-1".into(), is_block: false },
     };
     let placement = match transfer.kind {
-        TransferKind::PodVolumeRestore => Placement::Pinned("n1".into()),
+        TransferKind::PodVolumeRestore | TransferKind::PodVolumeBackup => Placement::Pinned("n1".into()),
         TransferKind::DataDownload => Placement::Any(None),
     };
     let resource_timeout = Duration::from_secs(600);
@@ -135,6 +146,37 @@ fn the_pod_of_a_volume_restore_has_its_directory_of_the_node() {
     });
     assert_eq!(pod_of(&restore(), &NodeAgentConfig::default(), |_| {}), expected);
     let privileged = pod_of(&restore(), &config(json!({"privilegedFsBackup": true})), |_| {});
+    assert_eq!(privileged["spec"]["containers"][0]["securityContext"], json!({"privileged": true}));
+}
+
+#[test]
+fn the_pod_of_a_volume_backup_reads_its_directory_and_cannot_write() {
+    // All else is as in the pod of a restore.
+    let mut expected = pod_of(&restore(), &NodeAgentConfig::default(), |_| {});
+    let owner = json!({"apiVersion": "velero.io/v1", "kind": "PodVolumeBackup", "name": "pvb-1", "uid": "pvb-uid", "controller": true});
+    expected["metadata"] = json!({
+        "name": "pvb-1", "namespace": "velero", "ownerReferences": [owner],
+        "labels": {"velero.io/pod-volume-backup": "pvb-1", "azure.workload.identity/use": "true"},
+        "annotations": {"iam.amazonaws.com/role": "r"},
+    });
+    let path = "/var/lib/kubelet/pods/p/volumes/x/data";
+    expected["spec"]["volumes"][4] = json!({"name": "pvb-uid", "hostPath": {"path": path}});
+    let container = &mut expected["spec"]["containers"][0];
+    container["name"] = json!("pvb-uid");
+    container["args"] = json!([
+        "pod-volume",
+        "backup",
+        "--volume-path=/pvb-uid",
+        "--pod-volume-backup=pvb-1",
+        "--resource-timeout=10m0s",
+        "--log-level=debug",
+    ]);
+    container["securityContext"]["capabilities"] = json!({"drop": ["ALL"], "add": ["DAC_READ_SEARCH"]});
+    container["volumeMounts"][4] = json!({
+        "name": "pvb-uid", "mountPath": "/pvb-uid", "mountPropagation": "HostToContainer", "readOnly": true,
+    });
+    assert_eq!(pod_of(&backup(), &NodeAgentConfig::default(), |_| {}), expected);
+    let privileged = pod_of(&backup(), &config(json!({"privilegedFsBackup": true})), |_| {});
     assert_eq!(privileged["spec"]["containers"][0]["securityContext"], json!({"privileged": true}));
 }
 

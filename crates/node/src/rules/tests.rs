@@ -1,4 +1,5 @@
 use super::*;
+use crate::outcome::SavedVolume;
 use crate::transfer::TransferKind;
 use lifeboat_api::Time;
 use serde_json::{Value, json};
@@ -19,6 +20,10 @@ fn transfer(kind: TransferKind, phase: &str, changes: Value) -> Transfer {
         TransferKind::PodVolumeRestore => json!({
             "pod": {"namespace": "shop", "name": "db-0", "uid": "pod-uid"}, "volume": "data",
             "backupStorageLocation": "default", "repoIdentifier": "", "uploaderType": "kopia", "snapshotID": "k1", "sourceNamespace": "shop",
+        }),
+        TransferKind::PodVolumeBackup => json!({
+            "node": "n1", "pod": {"namespace": "shop", "name": "db-0", "uid": "pod-uid"}, "volume": "data",
+            "backupStorageLocation": "default", "repoIdentifier": "", "uploaderType": "kopia",
         }),
         TransferKind::DataDownload => json!({
             "targetVolume": {"pvc": "data", "pv": "", "namespace": "shop"}, "backupStorageLocation": "default",
@@ -74,9 +79,13 @@ fn situation(transfer: &Transfer) -> Situation<'_> {
 
 const RESULT: &str = r#"{"target":{"byPath":"/uid","volumeMode":"Filesystem"},"totalBytes":7}"#;
 
+fn done(message: &str, result: TransferResult) -> Step {
+    let (phase, message) = (DataPathPhase::Completed, message.to_owned());
+    Step::End(Ending { phase, message, result: Some(result), has_no_pod: false })
+}
+
 fn completed() -> Step {
-    let (phase, message) = (DataPathPhase::Completed, String::new());
-    Step::End(Ending { phase, message, total_bytes: Some(7), has_no_pod: false })
+    done("", TransferResult::restored(7))
 }
 
 fn wait(reason: &str, seconds: i64) -> Step {
@@ -84,12 +93,12 @@ fn wait(reason: &str, seconds: i64) -> Step {
 }
 
 fn gone(phase: DataPathPhase, message: &str) -> Step {
-    Step::End(Ending { phase, message: message.to_owned(), total_bytes: None, has_no_pod: true })
+    Step::End(Ending { phase, message: message.to_owned(), result: None, has_no_pod: true })
 }
 
 #[test]
 fn a_new_transfer_is_accepted_when_target_and_queue_allow_it() {
-    use TransferKind::{DataDownload, PodVolumeRestore};
+    use TransferKind::{DataDownload, PodVolumeBackup, PodVolumeRestore};
     for kind in TransferKind::ALL {
         let new = transfer(kind, "New", json!({}));
         let at = situation(&new);
@@ -105,7 +114,7 @@ fn a_new_transfer_is_accepted_when_target_and_queue_allow_it() {
         }
         // Any agent ends it when it is canceled.
         let asked = transfer(kind, "New", json!({"spec": {"cancel": true}}));
-        let ends = Ending::canceled("Cancel was asked for; nothing was restored");
+        let ends = Ending::canceled(format!("Cancel was asked for; nothing was {}", kind.participle()));
         assert_eq!(next_step(&Situation { target: Target::Elsewhere, owner: Owner::Other, ..situation(&asked) }), ends);
         let deleted = transfer(kind, "New", json!({"metadata": {"deletionTimestamp": NOW}}));
         let message = format!("Cancel {} because it is being deleted", kind.short_word());
@@ -118,6 +127,13 @@ fn a_new_transfer_is_accepted_when_target_and_queue_allow_it() {
             DataDownload,
             json!({"datamover": "velero-block"}),
             Ending::failed("the volume was saved by the data mover velero-block, which this version does not read"),
+        ),
+        (
+            PodVolumeBackup,
+            json!({"uploaderType": "restic"}),
+            Ending::failed(
+                "the volume is to be saved with restic, which this version does not write: set --uploader-type=kopia at the server",
+            ),
         ),
         (
             PodVolumeRestore,
@@ -147,6 +163,7 @@ fn an_accepted_transfer_becomes_prepared_or_says_what_it_waits_for() {
     for (kind, word, timeout) in [
         (TransferKind::PodVolumeRestore, "PVR", "timeout on preparing PVR"),
         (TransferKind::DataDownload, "datadownload", "timeout on preparing data download"),
+        (TransferKind::PodVolumeBackup, "PVB", "timeout on preparing PVB"),
     ] {
         let failed = |why: &str| Ending::failed(format!("{timeout}: {why}"));
         for (pod, accepted, expected) in [
@@ -261,6 +278,57 @@ fn a_running_transfer_ends_as_its_pod_does() {
     );
 }
 
+/// The termination message of a backup, with this snapshot.
+fn saved(snapshot: &str, bytes: i64) -> String {
+    let source = json!({"byPath": "/uid", "volumeMode": "Filesystem"});
+    let is_empty = snapshot.is_empty();
+    json!({"snapshotID": snapshot, "emptySnapshot": is_empty, "source": source, "totalBytes": bytes, "incrementalBytes": bytes})
+        .to_string()
+}
+
+#[test]
+fn a_backup_of_a_volume_ends_with_its_snapshot_or_without_one_if_empty() {
+    let running = transfer(TransferKind::PodVolumeBackup, "InProgress", json!({}));
+    let result = |snapshot: Option<&str>, bytes: i64| TransferResult {
+        total_bytes: bytes,
+        saved: Some(SavedVolume {
+            snapshot_id: snapshot.map(str::to_owned),
+            path: "/uid".to_owned(),
+            incremental_bytes: bytes,
+        }),
+    };
+    for (pod, expected) in [
+        (ended("Succeeded", &saved("k1", 7)), done("", result(Some("k1"), 7))),
+        (ended("Succeeded", &saved("", 0)), done("volume was empty so no snapshot was taken", result(None, 0))),
+        (
+            ended("Succeeded", "{}"),
+            Ending::failed("data path backup failed: the mover's pod has ended without the ID of a snapshot"),
+        ),
+        (ended("Failed", "no room"), Ending::failed("data path backup failed: no room")),
+        (ended("Failed", "e: data path is canceled"), Ending::canceled("e: data path is canceled")),
+    ] {
+        assert_eq!(next_step(&Situation { pod: Some(&pod), ..situation(&running) }), expected);
+    }
+    let removed = "data path backup failed: the mover's pod velero/t was removed while it ran";
+    assert_eq!(next_step(&situation(&running)), gone(DataPathPhase::Failed, removed));
+    // The kubelet has taken the volume away while it was read, or nearly so.
+    for snapshot in ["k1", ""] {
+        let pod = ended("Succeeded", &saved(snapshot, 7));
+        let lost = Situation { pod: Some(&pod), lost_target: Some("the pod is gone".into()), ..situation(&running) };
+        assert_eq!(next_step(&lost), Ending::failed("the pod is gone"));
+    }
+}
+
+#[test]
+fn a_new_backup_of_a_volume_is_begun_on_its_own_node_only() {
+    let new = transfer(TransferKind::PodVolumeBackup, "New", json!({"metadata": {"creationTimestamp": ago(600)}}));
+    let at = situation(&new);
+    assert_eq!(next_step(&Situation { owner: Owner::Other, ..at.clone() }), Step::Nothing);
+    let nobody = Situation { owner: Owner::Nobody("node n1 is gone".into()), ..at.clone() };
+    assert_eq!(next_step(&nobody), Ending::failed("node n1 is gone"));
+    assert_eq!(next_step(&Situation { target: Target::Unseen, ..at }), Step::FindTarget);
+}
+
 #[test]
 fn a_pod_that_is_told_to_stop_has_eight_seconds() {
     let transfer = transfer(TransferKind::DataDownload, "Canceling", json!({"spec": {"cancel": true}}));
@@ -270,7 +338,10 @@ fn a_pod_that_is_told_to_stop_has_eight_seconds() {
     assert_eq!(next_step(&Situation { cancel_seen: seen(3), ..at.clone() }), wait("its pod stops", 5));
     let removed =
         Ending::canceled("the mover's pod did not stop in time and was removed; the volume is restored in part");
-    assert_eq!(next_step(&Situation { cancel_seen: seen(8), ..at }), removed);
+    assert_eq!(next_step(&Situation { cancel_seen: seen(8), ..at.clone() }), removed);
+    let transfer = self::transfer(TransferKind::PodVolumeBackup, "Canceling", json!({"spec": {"cancel": true}}));
+    let removed = Ending::canceled("the mover's pod did not stop in time and was removed; no snapshot was made");
+    assert_eq!(next_step(&Situation { transfer: &transfer, cancel_seen: seen(8), ..at }), removed);
 }
 
 #[test]
@@ -278,7 +349,7 @@ fn a_cancellation_before_the_pod_runs_ends_at_once() {
     for kind in TransferKind::ALL {
         for phase in ["Accepted", "Prepared"] {
             let asked = transfer(kind, phase, json!({"spec": {"cancel": true}}));
-            let ends = Ending::canceled("Cancel was asked for; nothing was restored");
+            let ends = Ending::canceled(format!("Cancel was asked for; nothing was {}", kind.participle()));
             assert_eq!(next_step(&situation(&asked)), ends);
             let by_server =
                 json!({"spec": {"cancel": true}, "status": {"message": "Cancel PVR on pod volume timeout"}});

@@ -108,3 +108,51 @@ fn a_node_agent_is_installed_and_the_server_makes_a_repository_ready() {
     assert!(ground.get_in(&place.own, "daemonset", "node-agent").is_null());
     place.lose(&place.shop);
 }
+
+/// The mover has no right but to read files of any owner, and sees the volume of the pod that runs.
+#[test]
+#[ignore = "needs a node: make test-node"]
+fn a_node_agent_saves_files_that_only_their_owner_can_read() {
+    let place = Place::start("saved");
+    install(&place, &["--use-node-agent", "--least-privilege"]);
+    let ground = &place.ground;
+    ground.create(&json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": place.shop},
+        "spec": {"terminationGracePeriodSeconds": 0,
+            "containers": [{"name": "a", "image": "testbed.local/busybox:1", "imagePullPolicy": "IfNotPresent",
+                "command": ["/bin/sh", "-c", "sleep 3600"],
+                "volumeMounts": [{"name": "data", "mountPath": "/data"}, {"name": "none", "mountPath": "/none"}]}],
+            "volumes": [{"name": "data", "emptyDir": {}}, {"name": "none", "emptyDir": {}}]}}));
+    ground.bed.kubectl(&["wait", "--for=condition=Ready", "pod/web", "-n", &place.shop, "--timeout=90s"]);
+    let owned = "mkdir -m 700 /data/own && echo precious > /data/own/file && chmod 600 /data/own/file && chown -R 1000 /data/own";
+    place.ask(&place.shop, "web", owned);
+    let pod = ground.get_in(&place.shop, "pod", "web");
+    let (node, uid) = (&pod["spec"]["nodeName"], &pod["metadata"]["uid"]);
+    let backup = |name: &str, volume: &str| {
+        ground.create(&json!({"apiVersion": "velero.io/v1", "kind": "PodVolumeBackup",
+            "metadata": {"name": name, "namespace": place.own},
+            "spec": {"node": node, "pod": {"kind": "Pod", "namespace": place.shop, "name": "web", "uid": uid},
+                "volume": volume, "backupStorageLocation": "default", "repoIdentifier": "", "uploaderType": "kopia"}}));
+        ground.until_in(&place.own, "podvolumebackup", name, "Completed")["status"].clone()
+    };
+    // A backup asks for the repository first.
+    let repository = format!("{}-default-kopia", place.shop);
+    ground.create(&json!({"apiVersion": "velero.io/v1", "kind": "BackupRepository",
+        "metadata": {"name": repository, "namespace": place.own},
+        "spec": {"volumeNamespace": place.shop, "backupStorageLocation": "default", "repositoryType": "kopia",
+            "maintenanceFrequency": "0s"}}));
+    ground.until_in(&place.own, "backuprepository", &repository, "Ready");
+    let first = backup("first", "data");
+    assert_eq!(first["progress"], json!({"totalBytes": 9, "bytesDone": 9}));
+    assert_eq!(first["snapshotID"].as_str().map(str::len), Some(32), "{first}");
+    assert_eq!(first["incrementalBytes"], 9);
+    // The same files once more: nothing is read.
+    let second = backup("second", "data");
+    assert_eq!((&second["progress"], second["incrementalBytes"].as_i64().unwrap_or_default()), (&first["progress"], 0));
+    assert_ne!(second["snapshotID"], first["snapshotID"]);
+    let empty = backup("empty", "none");
+    assert_eq!(
+        (&empty["message"], &empty["snapshotID"]),
+        (&json!("volume was empty so no snapshot was taken"), &Value::Null)
+    );
+    place.end();
+}

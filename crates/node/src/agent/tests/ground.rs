@@ -147,6 +147,24 @@ impl Ground {
         self.create(&TransferKind::PodVolumeRestore.resource(), object).await;
     }
 
+    /// Plays the kubelet: the target pod has all its volumes and runs.
+    pub(super) async fn target_runs(&self, name: &str) {
+        self.status(&resources::pods(), "shop", name, json!({"phase": "Running", "initContainerStatuses": null})).await;
+    }
+
+    /// Asks for the backup of the volume of a pod on a node.
+    pub(super) async fn backup(&self, name: &str, node: &str, pod: (&str, &str)) {
+        let spec = json!({
+            "node": node, "pod": {"namespace": "shop", "name": pod.0, "uid": pod.1}, "volume": "data",
+            "backupStorageLocation": "default", "repoIdentifier": "", "uploaderType": "kopia",
+        });
+        let object = json!({
+            "apiVersion": "velero.io/v1", "kind": "PodVolumeBackup", "metadata": {"name": name, "namespace": "velero"},
+            "spec": spec,
+        });
+        self.create(&TransferKind::PodVolumeBackup.resource(), object).await;
+    }
+
     /// Makes a claim that waits for a volume.
     pub(super) async fn target_claim(&self, spec: Value) {
         let object = json!({
@@ -309,3 +327,9 @@ impl Ground {
 
 /// The termination message of a restore of seven bytes.
 pub(super) const RESULT: &str = r#"{"target":{"byPath":"/u","volumeMode":"Filesystem"},"totalBytes":7}"#;
+
+/// The termination message of a backup of seven bytes, three of which are new.
+pub(super) const SAVED: &str = r#"{"snapshotID":"k1","emptySnapshot":false,"source":{"byPath":"/u","volumeMode":"Filesystem"},"totalBytes":7,"incrementalBytes":3}"#;
+
+/// The termination message of the backup of an empty volume.
+pub(super) const EMPTY: &str = r#"{"snapshotID":"","emptySnapshot":true,"source":{"byPath":"/u","volumeMode":"Filesystem"},"totalBytes":0,"incrementalBytes":0}"#;
