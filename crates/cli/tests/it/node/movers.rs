@@ -156,3 +156,55 @@ fn a_node_agent_saves_files_that_only_their_owner_can_read() {
     );
     place.end();
 }
+
+/// The owners, modes and hashes of all entries below a folder of a pod.
+fn listed(place: &Place, pod: &str) -> String {
+    let command = "cd /data && find . | sort | grep -v '^./.velero' | grep -v lost+found | while read f; do \
+                   stat -c '%n %u:%g %a %F' $f; [ -f $f ] && sha256sum < $f; done";
+    place.ask(&place.shop, pod, command)
+}
+
+/// A claim and an emptyDir of one pod, by the annotation of the pod, between its hooks; and everything is lost.
+#[test]
+#[ignore = "needs a node: make test-node"]
+fn files_of_volumes_are_saved_and_come_back_with_owners_and_modes() {
+    let place = Place::start("files");
+    install(&place, &["--use-node-agent"]);
+    let ground = &place.ground;
+    place.claim("data", &json!({}));
+    let hook = |word: &str| json!(format!(r#"["/bin/sh", "-c", "echo {word} >> /scratch/hooks"]"#));
+    ground.create(&json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": place.shop, "annotations": {
+            "backup.velero.io/backup-volumes": "data,scratch",
+            "pre.hook.backup.velero.io/command": hook("before"), "post.hook.backup.velero.io/command": hook("after")}},
+        "spec": {"terminationGracePeriodSeconds": 0,
+            "containers": [{"name": "a", "image": "testbed.local/busybox:1", "imagePullPolicy": "IfNotPresent",
+                "command": ["/bin/sh", "-c", "sleep 3600"],
+                "volumeMounts": [{"name": "data", "mountPath": "/data"}, {"name": "scratch", "mountPath": "/scratch"}]}],
+            "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}, {"name": "scratch", "emptyDir": {}}]}}));
+    ground.bed.kubectl(&["wait", "--for=condition=Ready", "pod/web", "-n", &place.shop, "--timeout=90s"]);
+    let fill = "mkdir -m 2750 /data/own && echo precious > /data/own/file && chmod 640 /data/own/file && chown -R 1000:2000 /data/own \
+                && chmod 2750 /data/own && ln -s own/file /data/link && mkdir /data/empty && head -c 3000000 /dev/urandom > /data/big \
+                && chmod 4755 /data/big && sync";
+    place.ask(&place.shop, "web", fill);
+    let before = listed(&place, "web");
+    assert!(before.contains("./own/file 1000:2000 640"), "{before}");
+
+    let namespace = format!("--include-namespaces={}", place.shop);
+    let saved = place.lifeboat(&["backup", "create", "b", &namespace, "--wait"]);
+    let facts = place.ground.get_in(&place.own, "backup", "b");
+    assert_eq!((saved.code, &facts["status"]["phase"]), (0, &json!("Completed")), "{saved:?} {facts}");
+    assert_eq!(facts["status"]["unprotectedVolumes"].as_i64().unwrap_or_default(), 0);
+    assert_eq!(place.ask(&place.shop, "web", "cat /scratch/hooks").lines().collect::<Vec<_>>(), ["before", "after"]);
+
+    place.lose(&place.shop);
+    let back = place.lifeboat(&["restore", "create", "r", "--from-backup", "b", "--wait"]);
+    let facts = place.ground.get_in(&place.own, "restore", "r");
+    assert_eq!((back.code, &facts["status"]["phase"]), (0, &json!("Completed")), "{back:?} {facts}");
+    ground.bed.kubectl(&["wait", "--for=condition=Ready", "pod/web", "-n", &place.shop, "--timeout=90s"]);
+    assert_eq!(listed(&place, "web"), before);
+    // Saved before the hook that comes after.
+    assert_eq!(place.ask(&place.shop, "web", "cat /scratch/hooks").trim(), "before");
+    let pods = ground.bed.kubectl(&["get", "pods", "-n", &place.own, "-o", "name"]);
+    assert!(!pods.contains("/r-") && !pods.contains("/b-"), "a mover stays: {pods}");
+    place.end();
+}
