@@ -34,7 +34,7 @@ async fn keep(name: &str, uid: &str, env: &Env) -> Result<(), StoreError> {
     let key = repository_snapshots_key(name, uid);
     let volumes = if snapshots.len() == 1 { "1 volume".to_owned() } else { format!("{} volumes", snapshots.len()) };
     let text = format!(
-        "the data of {volumes} stays in repositories, because this version of Lifeboat has no mover that deletes it; their snapshot IDs \
+        "the data of {volumes} stays in repositories, because this version of Lifeboat does not delete it there; their snapshot IDs \
          are kept in {key}"
     );
     env.operation.journal.warn(&ResultScope::Velero, text);

@@ -141,7 +141,7 @@ pub(crate) struct ServerArgs {
     /// Objects of a page of a list at most, fewer where they are large; 0 for all at once
     #[arg(long, default_value_t = 500, value_name = "N")]
     client_page_size: u32,
-    /// Mover of the files of volumes (no effect yet)
+    /// The program that moves the files of volumes: kopia is all there is
     #[arg(long, default_value = "kopia", value_name = "NAME")]
     uploader_type: String,
     /// Accepted and without effect, as in Velero

@@ -185,7 +185,7 @@ fn what_stays(name: &str, by_files: usize, moves: bool) -> Option<String> {
         (count, _) => format!("{count} volumes"),
     };
     Some(format!(
-        "the data of {of} of backup {name} stays in repositories, because this version of Lifeboat has no mover that deletes it; the \
+        "the data of {of} of backup {name} stays in repositories, because this version of Lifeboat does not delete it there; the \
          server keeps the snapshot IDs of Velero's own mover below {REPOSITORY_SNAPSHOTS} in the storage location"
     ))
 }
