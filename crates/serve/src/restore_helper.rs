@@ -53,7 +53,8 @@ fn look(folder: &Path, restore_uid: &str) -> std::io::Result<Looked> {
     let mut looked = Looked::default();
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
-        if !path.is_dir() {
+        // A volume that cannot be looked at is no volume that is filled.
+        if !std::fs::metadata(&path)?.is_dir() {
             continue;
         }
         let mark = path.join(MARK_DIRECTORY).join(restore_uid);

@@ -77,7 +77,7 @@ pub(crate) fn add_reports(files: &FileBackups, verdicts: &Verdicts, reports: &mu
                 },
             },
             Some(FileBackupEnd::Failed(why)) => Report::Failed { why: why.clone() },
-            None => Report::Failed { why: "nothing was begun".to_owned() },
+            None => Report::Failed { why: "no PodVolumeBackup was made: the backup was broken off before".to_owned() },
         };
         let claim: Option<ClaimKey> = decided.claim.clone();
         match claim {

@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 /// Commands of the node agent.
 #[derive(Debug, Subcommand)]
 pub(crate) enum NodeAgentCommand {
-    /// Run the node agent: restore the volumes of the pods of this node, and move snapshots, by pods that it starts
+    /// Run the node agent of a node: start a pod for each volume to be saved or restored, and follow it to its end
     Server(NodeAgentArgs),
 }
 

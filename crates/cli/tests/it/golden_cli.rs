@@ -176,11 +176,6 @@ const DEVIATIONS: &[Deviation] = &[
         what: Text("velero.io/init-restore-hook                     RestoreItemAction\n", ""),
         why: WHAT_IS_BUILT_IN,
     },
-    Deviation {
-        of: &["plugin-get"],
-        what: Text("velero.io/pod-volume-restore                    RestoreItemAction\n", ""),
-        why: WHAT_IS_BUILT_IN,
-    },
 ];
 
 /// A run of Velero: its command line, its output, and its exit code.

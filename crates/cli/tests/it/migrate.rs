@@ -108,6 +108,8 @@ fn an_installation_of_velero_is_looked_at_taken_over_and_given_back() {
             "differs volume snapshot location default: its provider aws is a plugin's, and no image of an init container has its name",
             "works deployment velero: is of velero/velero:v1.18.2, whose behaviour Lifeboat follows",
             "works plugins of example/plugin:1: run as they are",
+            "works daemonset node-agent: saves and restores files of volumes for Lifeboat too; it is Velero's until `install \
+             --use-node-agent`",
             "works backup storage location default: is built in",
             "works schedule nightly: 0 3 * * * goes on",
             "works backups: the cluster keeps 1 backup, to be restored from as before",

@@ -183,7 +183,7 @@ fn add_volume(parts: &PodParts<'_>, volumes: &mut Vec<Value>, mounts: &mut Vec<V
     let (name, path) = (&parts.transfer.meta.uid, volume_path(parts.transfer));
     match &parts.volume {
         MoverVolume::HostPath(directory) => {
-            volumes.push(json!({"name": name, "hostPath": {"path": directory}}));
+            volumes.push(json!({"name": name, "hostPath": {"path": directory, "type": "Directory"}}));
             let mut mount = json!({"name": name, "mountPath": path, "mountPropagation": "HostToContainer"});
             if parts.transfer.kind.is_backup() {
                 mount["readOnly"] = json!(true);

@@ -123,7 +123,7 @@ fn the_pod_of_a_volume_restore_has_its_directory_of_the_node() {
                 {"name": "scratch", "emptyDir": {}},
                 {"name": "cloud-credentials", "secret": {"secretName": "cloud-credentials"}},
                 {"name": "tmp", "emptyDir": {}},
-                {"name": "pvr-uid", "hostPath": {"path": "/var/lib/kubelet/pods/p/volumes/x/data"}},
+                {"name": "pvr-uid", "hostPath": {"path": "/var/lib/kubelet/pods/p/volumes/x/data", "type": "Directory"}},
             ],
             "containers": [{
                 "name": "pvr-uid", "image": "velero:1", "imagePullPolicy": "Never", "command": ["/velero"],
@@ -160,7 +160,7 @@ fn the_pod_of_a_volume_backup_reads_its_directory_and_cannot_write() {
         "annotations": {"iam.amazonaws.com/role": "r"},
     });
     let path = "/var/lib/kubelet/pods/p/volumes/x/data";
-    expected["spec"]["volumes"][4] = json!({"name": "pvb-uid", "hostPath": {"path": path}});
+    expected["spec"]["volumes"][4] = json!({"name": "pvb-uid", "hostPath": {"path": path, "type": "Directory"}});
     let container = &mut expected["spec"]["containers"][0];
     container["name"] = json!("pvb-uid");
     container["args"] = json!([

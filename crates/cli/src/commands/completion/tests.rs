@@ -258,8 +258,17 @@ const UNCOMPLETED: [(&str, &[&str]); 9] = [
         ],
     ),
     (
-        "stands in the manifest of the server, and is typed by nobody",
+        "stands in a manifest, and is typed by nobody",
         &[
+            "node-agent server backup_repository_configmap",
+            "node-agent server node_agent_configmap",
+            "node-agent server node_name",
+            "data-mover backup cbt_sa_name",
+            "data-mover backup data_upload",
+            "data-mover restore data_download",
+            "pod-volume backup pod_volume_backup",
+            "pod-volume restore pod_volume_restore",
+            "restore-helper uid",
             "server default_backup_storage_location",
             "server uploader_type",
             "server backup_repository_configmap",

@@ -121,19 +121,27 @@ async fn of_velero(
 
 /// The namespace of the first repository in the bucket of a location.
 async fn first_repository(bucket: &dyn BlobStore) -> Result<Option<String>, String> {
-    let options = ListOptions {
+    let mut options = ListOptions {
         prefix: REPOSITORIES.to_owned(),
         delimiter: Some("/".to_owned()),
         prefixes_only: true,
-        page_size: 1,
         ..ListOptions::default()
     };
-    let page = bucket.list(options).await.map_err(|e| e.to_string())?;
-    let namespaces = page.entries.into_iter().filter_map(|entry| match entry {
-        Entry::Prefix(prefix) => Some(prefix.strip_prefix(REPOSITORIES)?.trim_end_matches('/').to_owned()),
-        Entry::Object(_) => None,
-    });
-    Ok(namespaces.into_iter().next())
+    loop {
+        let page = bucket.list(options.clone()).await.map_err(|e| e.to_string())?;
+        let mut namespaces = page.entries.into_iter().filter_map(|entry| match entry {
+            Entry::Prefix(prefix) => Some(prefix.strip_prefix(REPOSITORIES)?.trim_end_matches('/').to_owned()),
+            Entry::Object(_) => None,
+        });
+        // Objects beside the folders, such as the marks that some tools make for folders, say nothing.
+        if let Some(namespace) = namespaces.next() {
+            return Ok(Some(namespace));
+        }
+        match page.continuation {
+            None => return Ok(None),
+            next => options.continuation = next,
+        }
+    }
 }
 
 /// Makes the Secret. One that is there already stays.

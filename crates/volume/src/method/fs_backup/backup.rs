@@ -163,7 +163,7 @@ impl FileBackups {
     /// The ends of all volumes that were begun.
     #[must_use]
     pub fn ends(&self) -> BTreeMap<PodVolumeKey, FileBackupEnd> {
-        let unknown = || FileBackupEnd::Failed("the backup ended before".to_owned());
+        let unknown = || FileBackupEnd::Failed("its PodVolumeBackup had not ended when the backup did".to_owned());
         let all = locked(&self.run.volumes);
         all.values().map(|one| (one.key.clone(), one.end.clone().unwrap_or_else(unknown))).collect()
     }
@@ -212,6 +212,10 @@ impl FileBackupRun {
             match ready.await {
                 Ok(saved) => {
                     for (name, volume) in &volumes {
+                        // The wait for it may be over.
+                        if !self.open().contains_key(name) {
+                            continue;
+                        }
                         match self.make(&saved, volume).await {
                             Ok(()) => self.is_made(name),
                             Err(why) => self.set(name, FileBackupEnd::Failed(why)),
@@ -261,7 +265,6 @@ impl FileBackupRun {
         let (began, mut progress, mut pause) = (Instant::now(), WaitProgress::default(), FIRST_PAUSE);
         let limits = WaitLimits { whole: self.settings.whole, idle: IDLE, late: LATE };
         let mut before = BTreeMap::new();
-        let mut is_over = false;
         loop {
             let open = self.open();
             if !open.is_empty() {
@@ -270,8 +273,7 @@ impl FileBackupRun {
                     pause = FIRST_PAUSE;
                 }
                 before.clone_from(&states);
-                if !is_over && let Some(why) = progress.look(began.elapsed(), states, limits) {
-                    is_over = true;
+                if let Some(why) = progress.look(began.elapsed(), states, limits) {
                     self.stop_all(&why).await;
                 }
             }
@@ -310,7 +312,8 @@ impl FileBackupRun {
         };
         let mut states = BTreeMap::new();
         for (name, is_made) in open {
-            let one = found.get(name);
+            // What an earlier attempt has made counts when this one has taken it up.
+            let one = found.get(name).filter(|_| *is_made);
             if let (Some(one), Some(followed)) = (one, locked(&self.volumes).get_mut(name)) {
                 followed.seen = Some(one.clone());
             }

@@ -400,7 +400,8 @@ impl FileRun {
         };
         let mut states = BTreeMap::new();
         for (name, is_made) in open {
-            let status = found.get(name).map(|one| &one.status);
+            // What an earlier run has made counts when this one has seen that it is for the same pod.
+            let status = found.get(name).filter(|_| *is_made).map(|one| &one.status);
             match (status, status.and_then(|status| status.phase)) {
                 (Some(status), Some(DataPathPhase::Completed)) => self.restored(name, status.progress.total_bytes),
                 (Some(status), Some(DataPathPhase::Failed)) => {
