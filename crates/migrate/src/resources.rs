@@ -135,12 +135,12 @@ fn backups(found: &VeleroInstallation, out: &mut Vec<Finding>) {
     }
     if !found.moved.is_empty() {
         let what = format!(
-            "the data of volumes of {} lies in repositories, or may, which this version does not read: all else comes back as before, and \
-             their claims empty, which each restore says",
+            "the data of volumes of {} lies in repositories, or may: it comes back through node agents; without one its claims are held \
+             back, which each restore says",
             counted(found.moved.len(), "backup")
         );
-        let next = "keep what you need to run Velero once more, for the case that you need this data";
-        out.push(Finding::new(SwitchEffect::Missing, "data of volumes", what).next(next));
+        let next = "bring in node agents: install --use-node-agent";
+        out.push(Finding::new(SwitchEffect::Differs, "data of volumes", what).next(next));
     }
     if !found.repositories.is_empty() {
         let names: Vec<&String> = found.repositories.iter().collect();
@@ -184,7 +184,7 @@ fn action(name: &str, labels: &BTreeMap<String, String>) -> Finding {
     let subject = format!("ConfigMap {name}");
     let named = labels.keys().find(|key| *key != LABEL_PLUGIN_CONFIG && key.contains('/'));
     match named.map(String::as_str) {
-        Some(action @ ("velero.io/pod-volume-restore" | "velero.io/change-pvc-node-selector")) => Finding::new(
+        Some(action @ "velero.io/change-pvc-node-selector") => Finding::new(
             SwitchEffect::Missing,
             subject,
             format!("configures {action}, which this version does not have"),
@@ -368,16 +368,16 @@ mod tests {
             told(&found),
             [
                 "Works schedule plain: @daily goes on",
-                "Missing schedule files: it asks for movers of data, which this version does not have: its backups are refused where they \
-                 have volumes that need one",
+                "Missing schedule files: it asks for data to be moved: without a node agent, and of snapshots, this version does not do \
+                 that, and its backups are refused where they have such volumes",
                 "Works backups: the cluster keeps 4 backups, to be restored from as before",
-                "Missing data of volumes: the data of volumes of 1 backup lies in repositories, or may, which this version does not read: \
-                 all else comes back as before, and their claims empty, which each restore says",
+                "Differs data of volumes: the data of volumes of 1 backup lies in repositories, or may: it comes back through node agents; \
+                 without one its claims are held back, which each restore says",
                 "Missing backup repositories: this version neither maintains a, b nor deletes what they hold",
                 "Works ConfigMap p: its resource policies are read as before",
                 "Mend ConfigMap q: it is wrong",
                 "Works ConfigMap classes: configures velero.io/change-storage-class as before",
-                "Missing ConfigMap helper: configures velero.io/pod-volume-restore, which this version does not have",
+                "Works ConfigMap helper: configures velero.io/pod-volume-restore as before",
                 "Mend in progress: backup runs and 1 more: Lifeboat would begin it again, or end it as failed where Velero had moved data",
             ]
         );

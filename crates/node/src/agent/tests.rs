@@ -26,7 +26,7 @@ async fn a_volume_of_a_pod_is_restored() {
     let pod = ground.there(&resources::pods(), "velero", "pvr").await;
     let volumes = pod["spec"]["volumes"].as_array().unwrap();
     let path = format!("/var/lib/kubelet/pods/{uid}/volumes/kubernetes.io~empty-dir/data");
-    assert_eq!(volumes.last().unwrap()["hostPath"], json!({"path": path}));
+    assert_eq!(volumes.last().unwrap()["hostPath"], json!({"path": path, "type": "Directory"}));
     let transfer = ground.there(&PodVolumeRestore.resource(), "velero", "pvr").await;
     let object =
         json!({"kind": "PodVolumeRestore", "namespace": "velero", "name": "pvr", "uid": transfer["metadata"]["uid"]});

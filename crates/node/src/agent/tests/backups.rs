@@ -21,7 +21,10 @@ async fn a_volume_of_a_pod_is_saved() {
     let (ground, uid) = running_backup().await;
     let pod = ground.there(&resources::pods(), "velero", "pvb").await;
     let path = format!("/var/lib/kubelet/pods/{uid}/volumes/kubernetes.io~empty-dir/data");
-    assert_eq!(pod["spec"]["volumes"].as_array().unwrap().last().unwrap()["hostPath"], json!({"path": path}));
+    assert_eq!(
+        pod["spec"]["volumes"].as_array().unwrap().last().unwrap()["hostPath"],
+        json!({"path": path, "type": "Directory"})
+    );
     let running = ground.there(&PodVolumeBackup.resource(), "velero", "pvb").await;
     assert_eq!(running["metadata"]["finalizers"], json!(["velero.io/pod-volume-finalizer"]));
     ground.pod_is("pvb", "Succeeded", SAVED).await;
