@@ -110,9 +110,9 @@ fn a_wrong_value_is_warned_of_and_the_default_holds() {
             "cachePVC has no storageClass: it is ignored",
         ),
         (
-            json!({"loadConcurency": {}}),
+            json!({"loadConcurrencies": {}}),
             NodeAgentConfig::default(),
-            "the key loadConcurency is not known and has no effect",
+            "the key loadConcurrencies is not known and has no effect",
         ),
     ] {
         let expected = ParsedConfig { config, warnings: vec![warning.to_owned()] };
