@@ -4,4 +4,5 @@ mod child;
 pub mod csi;
 pub mod data_movement;
 pub mod fs_backup;
+mod lock;
 pub mod native;

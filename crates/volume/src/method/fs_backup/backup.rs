@@ -9,6 +9,7 @@ use crate::method::fs_backup::progress::{VolumeProgress, WaitLimits, WaitProgres
 use crate::method::fs_backup::repository::NeededRepository;
 use crate::method::fs_backup::saved_volume::{PodVolume, SavedPod, make, pod_volume_backup};
 use crate::method::fs_backup::scheduled::missing_agent;
+use crate::method::lock::lock;
 use lifeboat_api::well_known::LABEL_BACKUP_UID;
 use lifeboat_api::{Backup, DataPathPhase, PodVolumeBackup};
 use lifeboat_cluster::{Cluster, ClusterError, ListRequest};
@@ -16,7 +17,7 @@ use lifeboat_object::ApiResource;
 use lifeboat_operation::Operation;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::{OnceCell, Semaphore, watch};
 use tokio::task::JoinSet;
@@ -109,7 +110,7 @@ impl FileBackups {
     pub fn begin(&self, namespace: &str, pod: &str, volumes: &[PodVolume]) {
         let mut new = Vec::new();
         {
-            let mut all = locked(&self.run.volumes);
+            let mut all = lock(&self.run.volumes);
             let is_first = all.is_empty();
             for volume in volumes {
                 let name = volume.resource_name(&self.run.settings.backup, namespace, pod);
@@ -122,12 +123,12 @@ impl FileBackups {
             }
             if is_first && !new.is_empty() {
                 let run = Arc::clone(&self.run);
-                locked(&self.tasks).spawn(async move { run.follow().await });
+                lock(&self.tasks).spawn(async move { run.follow().await });
             }
         }
         if !new.is_empty() {
             let (run, namespace, pod) = (Arc::clone(&self.run), namespace.to_owned(), pod.to_owned());
-            locked(&self.tasks).spawn(async move { run.pod(&namespace, &pod, new).await });
+            lock(&self.tasks).spawn(async move { run.pod(&namespace, &pod, new).await });
         }
     }
 
@@ -149,7 +150,7 @@ impl FileBackups {
     async fn ended(&self, is_waited_for: impl Fn(&PodVolumeKey) -> bool) {
         let mut ends = self.run.ends.subscribe();
         loop {
-            let is_open = locked(&self.run.volumes).values().any(|one| one.end.is_none() && is_waited_for(&one.key));
+            let is_open = lock(&self.run.volumes).values().any(|one| one.end.is_none() && is_waited_for(&one.key));
             if !is_open {
                 return;
             }
@@ -164,20 +165,20 @@ impl FileBackups {
     #[must_use]
     pub fn ends(&self) -> BTreeMap<PodVolumeKey, FileBackupEnd> {
         let unknown = || FileBackupEnd::Failed("its PodVolumeBackup had not ended when the backup did".to_owned());
-        let all = locked(&self.run.volumes);
+        let all = lock(&self.run.volumes);
         all.values().map(|one| (one.key.clone(), one.end.clone().unwrap_or_else(unknown))).collect()
     }
 
     /// The PodVolumeBackups as they were seen last, in the order of their names.
     #[must_use]
     pub fn resources(&self) -> Vec<PodVolumeBackup> {
-        locked(&self.run.volumes).values().filter_map(|one| one.seen.clone()).collect()
+        lock(&self.run.volumes).values().filter_map(|one| one.seen.clone()).collect()
     }
 
     /// Ends the tasks. Volumes that are still being saved are asked to stop, within a minute: of a backup that does not come to its
     /// end nobody needs them.
     pub async fn end(&self) {
-        let mut tasks = std::mem::take(&mut *locked(&self.tasks));
+        let mut tasks = std::mem::take(&mut *lock(&self.tasks));
         tasks.shutdown().await;
         let open: Vec<String> =
             self.run.open().into_iter().filter(|(_, is_made)| *is_made).map(|(name, _)| name).collect();
@@ -248,7 +249,7 @@ impl FileBackupRun {
 
     /// Makes sure of the repository of a namespace, once for all pods.
     async fn repository(&self, volume_namespace: &str) -> Result<(), String> {
-        let known = Arc::clone(locked(&self.repositories).entry(volume_namespace.to_owned()).or_default());
+        let known = Arc::clone(lock(&self.repositories).entry(volume_namespace.to_owned()).or_default());
         let FileBackupSettings { backup, resource_timeout, .. } = &self.settings;
         let location = &backup.spec.storage_location;
         let needed = NeededRepository { namespace: &backup.metadata.namespace, volume_namespace, location };
@@ -314,7 +315,7 @@ impl FileBackupRun {
         for (name, is_made) in open {
             // What an earlier attempt has made counts when this one has taken it up.
             let one = found.get(name).filter(|_| *is_made);
-            if let (Some(one), Some(followed)) = (one, locked(&self.volumes).get_mut(name)) {
+            if let (Some(one), Some(followed)) = (one, lock(&self.volumes).get_mut(name)) {
                 followed.seen = Some(one.clone());
             }
             let message = one.map(|one| said(&one.status.message)).unwrap_or_default();
@@ -359,20 +360,20 @@ impl FileBackupRun {
 
     /// The volumes that have not ended, and whether their resources are made.
     fn open(&self) -> BTreeMap<String, bool> {
-        let volumes = locked(&self.volumes);
+        let volumes = lock(&self.volumes);
         let open = volumes.iter().filter(|(_, one)| one.end.is_none());
         open.map(|(name, one)| (name.clone(), one.is_made)).collect()
     }
 
     fn is_made(&self, name: &str) {
-        if let Some(one) = locked(&self.volumes).get_mut(name) {
+        if let Some(one) = lock(&self.volumes).get_mut(name) {
             one.is_made = true;
         }
     }
 
     /// Notes the end of a volume that has not ended.
     fn set(&self, name: &str, end: FileBackupEnd) {
-        let mut volumes = locked(&self.volumes);
+        let mut volumes = lock(&self.volumes);
         let Some(one) = volumes.get_mut(name).filter(|one| one.end.is_none()) else { return };
         if let FileBackupEnd::Saved(resource) = &end {
             let (namespace, pod, volume) = &one.key;
@@ -394,9 +395,4 @@ pub(super) fn kind() -> ApiResource {
 /// The message of a resource that has ended badly.
 fn said(message: &str) -> &str {
     if message.is_empty() { "the node agent gives no reason; look at its log" } else { message }
-}
-
-/// A lock whose data each change leaves consistent.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

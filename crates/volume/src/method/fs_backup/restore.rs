@@ -7,6 +7,7 @@ use crate::method::fs_backup::progress::{VolumeProgress, WaitLimits, WaitProgres
 use crate::method::fs_backup::repository::NeededRepository;
 use crate::method::fs_backup::resource::{ToFill, kind, make, pod_volume_restore, read, restored_volume_name};
 use crate::method::fs_backup::scheduled::{PodPlace, missing_agent};
+use crate::method::lock::lock;
 use crate::restore_plan::{FileVolume, SavedFiles};
 use lifeboat_api::well_known::LABEL_RESTORE_UID;
 use lifeboat_api::{DataPathPhase, PodVolumeRestore, Restore};
@@ -15,7 +16,7 @@ use lifeboat_object::{ApiResource, ResultScope};
 use lifeboat_operation::Operation;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::{OnceCell, Semaphore};
 use tokio::task::JoinSet;
@@ -178,7 +179,7 @@ impl FileRestores {
         let restore = &self.run.settings.restore;
         let mut names = Vec::new();
         {
-            let mut volumes = locked(&self.run.volumes);
+            let mut volumes = lock(&self.run.volumes);
             for volume in pod.volumes {
                 let name = restored_volume_name(restore, &followed.namespace, &followed.name, &volume.volume);
                 let new =
@@ -193,8 +194,8 @@ impl FileRestores {
             return;
         }
         let run = Arc::clone(&self.run);
-        locked(&self.pods).spawn(async move { run.pod(&followed, &names).await });
-        let mut follower = locked(&self.follower);
+        lock(&self.pods).spawn(async move { run.pod(&followed, &names).await });
+        let mut follower = lock(&self.follower);
         if follower.is_empty() {
             let run = Arc::clone(&self.run);
             follower.spawn(async move { run.follow().await });
@@ -204,7 +205,7 @@ impl FileRestores {
     /// The state of the claims that are filled through a pod of the cluster; `None` for a pod of which nothing is filled.
     #[must_use]
     pub fn claims_through(&self, namespace: &str, pod: &str) -> Option<ClaimsFilled> {
-        let volumes = locked(&self.run.volumes);
+        let volumes = lock(&self.run.volumes);
         let is_of = |one: &&FollowedVolume| one.pod.namespace == namespace && one.pod.name == pod;
         let mut ends = volumes.values().filter(is_of).filter(|one| one.volume.claim.is_some()).map(|one| &one.end);
         let mut state = None;
@@ -229,10 +230,10 @@ impl FileRestores {
             let fields = [("volumes", &*open.to_string())];
             self.run.operation.journal.info("Waiting for the files of volumes", &fields);
         }
-        let mut pods = std::mem::take(&mut *locked(&self.pods));
+        let mut pods = std::mem::take(&mut *lock(&self.pods));
         self.run.ended(&mut pods).await;
         self.run.closed.cancel();
-        let mut follower = std::mem::take(&mut *locked(&self.follower));
+        let mut follower = std::mem::take(&mut *lock(&self.follower));
         self.run.ended(&mut follower).await;
         self.run.outcomes()
     }
@@ -241,7 +242,7 @@ impl FileRestores {
     pub async fn break_off(&self) -> Vec<FileOutcome> {
         self.run.given_up.cancel();
         let (mut pods, mut follower) =
-            (std::mem::take(&mut *locked(&self.pods)), std::mem::take(&mut *locked(&self.follower)));
+            (std::mem::take(&mut *lock(&self.pods)), std::mem::take(&mut *lock(&self.follower)));
         pods.shutdown().await;
         follower.shutdown().await;
         self.run.outcomes()
@@ -283,10 +284,10 @@ impl FileRun {
             return;
         }
         for name in names {
-            let Some(FollowedVolume { volume, .. }) = locked(&self.volumes).get(name).cloned() else { continue };
+            let Some(FollowedVolume { volume, .. }) = lock(&self.volumes).get(name).cloned() else { continue };
             match self.make(pod, &volume).await {
                 Ok(()) => {
-                    if let Some(one) = locked(&self.volumes).get_mut(name) {
+                    if let Some(one) = lock(&self.volumes).get_mut(name) {
                         one.is_made = true;
                     }
                 }
@@ -297,7 +298,7 @@ impl FileRun {
 
     /// Makes sure of the repository of a namespace of the backup, once for all pods.
     async fn repository(&self, volume_namespace: &str) -> Result<(), String> {
-        let known = Arc::clone(locked(&self.repositories).entry(volume_namespace.to_owned()).or_default());
+        let known = Arc::clone(lock(&self.repositories).entry(volume_namespace.to_owned()).or_default());
         let FileRestoreSettings { restore, location, resource_timeout, .. } = &self.settings;
         let needed = NeededRepository { namespace: &restore.metadata.namespace, volume_namespace, location };
         known.get_or_init(|| needed.ensure(*resource_timeout, &self.cluster)).await.clone()
@@ -439,13 +440,13 @@ impl FileRun {
 
     /// The volumes that have not ended, and whether their resources are made.
     fn open(&self) -> BTreeMap<String, bool> {
-        let volumes = locked(&self.volumes);
+        let volumes = lock(&self.volumes);
         let open = volumes.iter().filter(|(_, one)| one.end.is_none());
         open.map(|(name, one)| (name.clone(), one.is_made)).collect()
     }
 
     fn has_ended(&self, name: &str) -> bool {
-        locked(&self.volumes).get(name).is_none_or(|one| one.end.is_some())
+        lock(&self.volumes).get(name).is_none_or(|one| one.end.is_some())
     }
 
     fn restored(&self, name: &str, bytes: i64) {
@@ -465,14 +466,14 @@ impl FileRun {
 
     /// Notes the end of a volume that has not ended, and gives the volume.
     fn set(&self, name: &str, end: FileEnd) -> Option<FollowedVolume> {
-        let mut volumes = locked(&self.volumes);
+        let mut volumes = lock(&self.volumes);
         let one = volumes.get_mut(name).filter(|one| one.end.is_none())?;
         one.end = Some(end);
         Some(one.clone())
     }
 
     fn outcomes(&self) -> Vec<FileOutcome> {
-        let volumes = locked(&self.volumes);
+        let volumes = lock(&self.volumes);
         let outcome = |FollowedVolume { pod, volume, end, .. }: &FollowedVolume| FileOutcome {
             source_namespace: pod.source_namespace.clone(),
             namespace: pod.namespace.clone(),
@@ -489,9 +490,4 @@ impl FileRun {
 /// The message of a resource that has ended badly.
 fn said(message: &str) -> &str {
     if message.is_empty() { "the node agent gives no reason; look at its log" } else { message }
-}
-
-/// A lock whose data each change leaves consistent.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

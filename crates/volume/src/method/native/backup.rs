@@ -4,6 +4,7 @@ use super::delete::{delete, missing, tell_note_stays};
 use super::location::{AT_ONCE, SnapshotterLocation};
 use super::note::{NoteStore, SnapshotNote};
 use super::zone::{TAG_BACKUP, TAG_VOLUME, tags, zone_of};
+use crate::method::lock::lock;
 use crate::priority::{Priority, PrioritySlots};
 use crate::record::Report;
 use futures::future::BoxFuture;
@@ -15,7 +16,7 @@ use lifeboat_object::{GroupResource, ObjectKey, ResultScope, Severity};
 use lifeboat_operation::Operation;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -429,8 +430,4 @@ impl SnapshotRun {
 /// The key of a PersistentVolume.
 fn key(volume: &str) -> ObjectKey {
     ObjectKey::new(GroupResource::new("", "persistentvolumes"), None, volume)
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -3,6 +3,7 @@
 use super::delete::missing;
 use super::location::{NotMade, SnapshotterLocation};
 use super::note::{NoteStore, VolumeNote};
+use crate::method::lock::lock;
 use crate::priority::Priority;
 use lifeboat_action::{ActionError, LocatedSnapshotter, VolumeFacts, VolumeRequest};
 use lifeboat_archive::native_snapshot::{NativeSnapshot, NativeSnapshotSpec};
@@ -10,7 +11,7 @@ use lifeboat_object::ResultScope;
 use lifeboat_operation::{Operation, RecordsError};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
@@ -334,8 +335,4 @@ impl VolumeRun {
         let known = KnownVolume { note: note.clone(), uses: VolumeUse::No };
         lock(&self.known).insert(note.persistent_volume.clone(), known);
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

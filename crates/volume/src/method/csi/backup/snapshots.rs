@@ -13,6 +13,7 @@ use crate::method::csi::delete::clean::remove;
 use crate::method::csi::delete::kept_groups::KeptGroups;
 use crate::method::csi::error::CsiError;
 use crate::method::csi::objects::{SnapshotTypes, is_snapshot_of, name_of, selector, snapshot_of};
+use crate::method::lock::lock;
 use crate::priority::{Priority, PrioritySlots};
 use crate::record::Report;
 use bytes::Bytes;
@@ -24,7 +25,7 @@ use lifeboat_object::{ApiResource, GroupResource, ObjectKey, Severity};
 use lifeboat_operation::Operation;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::{AcquireError, OnceCell, SemaphorePermit};
 use tokio::task::JoinSet;
@@ -452,8 +453,4 @@ pub(crate) enum WaitFailure {
     /// Its error has not passed, and pods stand still; what is said of it.
     Unpassed(String),
     Failed(CsiError),
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

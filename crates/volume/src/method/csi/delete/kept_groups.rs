@@ -1,7 +1,8 @@
 //! Groups of a backup that are set to retain their snapshots in the storage.
 
+use crate::method::lock::lock;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use tokio::sync::OnceCell;
 
 /// Groups that are to be set to retain their snapshots, by the names of their contents.
@@ -44,10 +45,6 @@ impl KeptGroups {
         let untold = all.values().filter(|group| !group.is_told.initialized());
         untold.filter_map(|group| lock(&group.failure).clone()).collect()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
