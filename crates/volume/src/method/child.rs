@@ -1,4 +1,4 @@
-//! Resources that a restore makes in the namespace of its Restore: their names, labels and owner.
+//! Resources that a backup or a restore makes in its namespace: their names, labels and owner.
 //!
 //! A name follows from what the resource is for. So a run again finds what an earlier run has made, and makes nothing twice.
 //!
@@ -6,42 +6,49 @@
 
 use lifeboat_api::well_known::{LABEL_RESTORE_NAME, LABEL_RESTORE_UID};
 use lifeboat_api::{ObjectMeta, OwnerReference, Resource, Restore, label_value};
+use lifeboat_cluster::{Cluster, ClusterError, ListRequest};
 use lifeboat_object::ApiResource;
+use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
+use std::sync::Arc;
 
-/// The most characters of the name of the Restore in the name of a resource. Pods and labels are called like the resource, and
+/// The most characters of the name of the owner in the name of a resource. Pods and labels are called like the resource, and
 /// both have 63 at most.
 const HEAD: usize = 46;
 /// Bytes of the hash.
 const HASH: usize = 8;
 
-/// The name of the resource that a restore makes for this.
-pub(crate) fn child_name(restore: &Restore, purpose: &[&str]) -> String {
-    let head: String = restore.metadata.name.chars().take(HEAD).collect();
+/// The name of the resource that the owner with this metadata makes for this.
+pub(crate) fn child_name(owner: &ObjectMeta, purpose: &[&str]) -> String {
+    let head: String = owner.name.chars().take(HEAD).collect();
     let head = head.trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
-    let hash = Sha256::digest([&[restore.metadata.uid.as_str()], purpose].concat().join("\0"));
+    let hash = Sha256::digest([&[owner.uid.as_str()], purpose].concat().join("\0"));
     format!("{head}-{}", hex::encode(&hash[..HASH]))
 }
 
-/// The metadata of a resource of this name, which goes with the Restore.
-pub(crate) fn child_metadata(restore: &Restore, name: &str) -> ObjectMeta {
-    let Restore { metadata, .. } = restore;
-    let owner = OwnerReference {
-        api_version: Restore::api_version(),
-        kind: Restore::KIND.to_owned(),
-        name: metadata.name.clone(),
-        uid: metadata.uid.clone(),
+/// The metadata of a resource of this name, which goes with its owner. The labels with these two keys have the owner's name and UID.
+pub(crate) fn child_metadata<R: Resource>(owner: &ObjectMeta, name: &str, labels: [&str; 2]) -> ObjectMeta {
+    let reference = OwnerReference {
+        api_version: R::api_version(),
+        kind: R::KIND.to_owned(),
+        name: owner.name.clone(),
+        uid: owner.uid.clone(),
         controller: Some(true),
         block_owner_deletion: None,
     };
-    let labels = [(LABEL_RESTORE_NAME, label_value(&metadata.name)), (LABEL_RESTORE_UID, metadata.uid.clone())];
+    let [of_name, of_uid] = labels.map(str::to_owned);
     ObjectMeta {
         name: name.to_owned(),
-        namespace: metadata.namespace.clone(),
-        labels: labels.map(|(key, value)| (key.to_owned(), value)).into(),
-        owner_references: vec![owner],
+        namespace: owner.namespace.clone(),
+        labels: [(of_name, label_value(&owner.name)), (of_uid, owner.uid.clone())].into(),
+        owner_references: vec![reference],
         ..ObjectMeta::default()
     }
+}
+
+/// The metadata of a resource of this name, which goes with the Restore.
+pub(crate) fn child_of_restore(restore: &Restore, name: &str) -> ObjectMeta {
+    child_metadata::<Restore>(&restore.metadata, name, [LABEL_RESTORE_NAME, LABEL_RESTORE_UID])
 }
 
 /// The settings of the uploader that a restore asks for.
@@ -58,6 +65,28 @@ pub(crate) fn resource_type<R: Resource>() -> ApiResource {
     ApiResource::new(lifeboat_api::GROUP, R::VERSION, R::PLURAL, R::KIND)
 }
 
+/// Lists the resources of a namespace that a label selector matches. One that cannot be read is left out.
+///
+/// # Errors
+/// [`ClusterError`].
+pub(crate) async fn list<R: Resource + DeserializeOwned>(
+    cluster: &Cluster,
+    namespace: &str,
+    selector: String,
+) -> Result<Vec<R>, ClusterError> {
+    let mut list = cluster.list(ListRequest {
+        resource: Arc::new(resource_type::<R>()),
+        namespace: Some(namespace.to_owned()),
+        selector,
+        metadata_only: false,
+    });
+    let mut found = Vec::new();
+    while let Some(bodies) = list.next().await? {
+        found.extend(bodies.iter().filter_map(|body| serde_json::from_slice::<R>(body).ok()));
+    }
+    Ok(found)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -72,13 +101,13 @@ mod tests {
     #[test]
     fn a_name_follows_from_its_purpose_and_fits_a_label() {
         let short = restore("nightly");
-        let name = child_name(&short, &["shop", "web", "data"]);
-        assert_eq!(name, child_name(&short, &["shop", "web", "data"]));
+        let name = child_name(&short.metadata, &["shop", "web", "data"]);
+        assert_eq!(name, child_name(&short.metadata, &["shop", "web", "data"]));
         assert!(name.starts_with("nightly-") && name.len() == "nightly-".len() + 16, "{name}");
         for other in [&["shop", "web", "cache"][..], &["shop", "webd", "ata"], &["shop", "web"]] {
-            assert_ne!(name, child_name(&short, other), "{other:?}");
+            assert_ne!(name, child_name(&short.metadata, other), "{other:?}");
         }
-        let long = child_name(&restore(&format!("{}.{}", "r".repeat(45), "x".repeat(200))), &["a"]);
+        let long = child_name(&restore(&format!("{}.{}", "r".repeat(45), "x".repeat(200))).metadata, &["a"]);
         assert_eq!((long.len(), label_value(&long)), (62, long.clone()));
         assert!(!long.contains(".-"), "{long}");
     }

@@ -3,7 +3,7 @@
 //! The claim is made with a selector that no volume fits, so that nobody provisions one. A DataDownload asks a data mover for the
 //! volume. It is an asynchronous operation of the restore, and found by its name in each later process.
 
-use crate::method::child::{child_metadata, child_name, resource_type, uploader_settings};
+use crate::method::child::{child_name, child_of_restore, resource_type, uploader_settings};
 use crate::method::fs_backup::cancel::cancel as cancel_resource;
 use crate::method::fs_backup::repository::NeededRepository;
 use crate::restore_plan::MovedSnapshot;
@@ -96,7 +96,7 @@ pub async fn begin(
 
 fn data_download(claim: ClaimToFill<'_>, restore: &Restore, settings: &DownloadSettings) -> DataDownload {
     let id = operation_id(&restore.metadata.uid, claim.source_uid);
-    let mut metadata = child_metadata(restore, &name_of(restore, &id));
+    let mut metadata = child_of_restore(restore, &name_of(restore, &id));
     metadata.labels.insert(LABEL_ASYNC_OPERATION_ID.to_owned(), id);
     let moved = claim.moved;
     let source_namespace =
@@ -168,7 +168,7 @@ pub(crate) async fn cancel(id: &str, restore: &Restore, cluster: &Cluster) -> Re
 }
 
 fn name_of(restore: &Restore, id: &str) -> String {
-    child_name(restore, &["data-download", id])
+    child_name(&restore.metadata, &["data-download", id])
 }
 
 fn kind() -> ApiResource {

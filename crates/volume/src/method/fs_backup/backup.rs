@@ -3,23 +3,23 @@
 //! Each pod has a task that makes its PodVolumeBackups, when the hooks of the pod have run. One task follows all
 //! PodVolumeBackups of the backup with one list. What an attempt that was cut off has made is found by its name.
 
-use crate::method::child::resource_type;
+use crate::method::child::{list, resource_type};
 use crate::method::fs_backup::cancel::cancel;
-use crate::method::fs_backup::progress::{VolumeProgress, WaitLimits, WaitProgress};
-use crate::method::fs_backup::repository::NeededRepository;
+use crate::method::fs_backup::progress::{VolumeProgress, WaitLimits, WaitProgress, said};
+use crate::method::fs_backup::repository::{KnownRepositories, NeededRepository};
 use crate::method::fs_backup::saved_volume::{PodVolume, SavedPod, make, pod_volume_backup};
 use crate::method::fs_backup::scheduled::missing_agent;
 use crate::method::lock::lock;
 use lifeboat_api::well_known::LABEL_BACKUP_UID;
 use lifeboat_api::{Backup, DataPathPhase, PodVolumeBackup};
-use lifeboat_cluster::{Cluster, ClusterError, ListRequest};
+use lifeboat_cluster::{Cluster, ClusterError};
 use lifeboat_object::ApiResource;
 use lifeboat_operation::Operation;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::sync::{OnceCell, Semaphore, watch};
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
@@ -66,17 +66,13 @@ pub struct FileBackups {
     tasks: Arc<Mutex<JoinSet<()>>>,
 }
 
-/// The answer if the repository of a namespace can be used, once it is known.
-type KnownRepository = Arc<OnceCell<Result<(), String>>>;
-
 struct FileBackupRun {
     cluster: Cluster,
     operation: Operation,
     settings: FileBackupSettings,
     /// By the names of their resources.
     volumes: Mutex<BTreeMap<String, FollowedVolume>>,
-    /// By the namespaces of volumes.
-    repositories: Mutex<HashMap<String, KnownRepository>>,
+    repositories: KnownRepositories,
     places: Semaphore,
     /// Counts ends of volumes.
     ends: watch::Sender<u64>,
@@ -99,7 +95,7 @@ impl FileBackups {
             operation: operation.clone(),
             settings,
             volumes: Mutex::default(),
-            repositories: Mutex::default(),
+            repositories: KnownRepositories::default(),
             places: Semaphore::new(AT_ONCE),
             ends: watch::Sender::new(0),
         };
@@ -249,11 +245,10 @@ impl FileBackupRun {
 
     /// Makes sure of the repository of a namespace, once for all pods.
     async fn repository(&self, volume_namespace: &str) -> Result<(), String> {
-        let known = Arc::clone(lock(&self.repositories).entry(volume_namespace.to_owned()).or_default());
         let FileBackupSettings { backup, resource_timeout, .. } = &self.settings;
         let location = &backup.spec.storage_location;
         let needed = NeededRepository { namespace: &backup.metadata.namespace, volume_namespace, location };
-        known.get_or_init(|| needed.ensure(*resource_timeout, &self.cluster)).await.clone()
+        self.repositories.ensure(needed, *resource_timeout, &self.cluster).await
     }
 
     async fn make(&self, pod: &SavedPod, volume: &PodVolume) -> Result<(), String> {
@@ -333,7 +328,10 @@ impl FileBackupRun {
                     self.set(name, FileBackupEnd::Failed(format!("its PodVolumeBackup {name} was deleted")));
                 }
                 _ => {
-                    states.insert(name.clone(), one.map(VolumeProgress::of_backup).unwrap_or_default());
+                    states.insert(
+                        name.clone(),
+                        one.map(|one| VolumeProgress::of(one.status.phase, &one.status.progress)).unwrap_or_default(),
+                    );
                 }
             }
         }
@@ -343,19 +341,9 @@ impl FileBackupRun {
     /// All PodVolumeBackups of the backup, by name.
     async fn list(&self) -> Result<HashMap<String, PodVolumeBackup>, ClusterError> {
         let metadata = &self.settings.backup.metadata;
-        let mut list = self.cluster.list(ListRequest {
-            resource: Arc::new(kind()),
-            namespace: Some(metadata.namespace.clone()),
-            selector: format!("{LABEL_BACKUP_UID}={}", metadata.uid),
-            metadata_only: false,
-        });
-        let mut found = HashMap::new();
-        while let Some(bodies) = list.next().await? {
-            // One that cannot be read is as one that has not begun; the limits of the wait hold.
-            let all = bodies.iter().filter_map(|body| serde_json::from_slice::<PodVolumeBackup>(body).ok());
-            found.extend(all.map(|one| (one.metadata.name.clone(), one)));
-        }
-        Ok(found)
+        // One that cannot be read is as one that has not begun; the limits of the wait hold.
+        let found = list(&self.cluster, &metadata.namespace, format!("{LABEL_BACKUP_UID}={}", metadata.uid)).await?;
+        Ok(found.into_iter().map(|one: PodVolumeBackup| (one.metadata.name.clone(), one)).collect())
     }
 
     /// The volumes that have not ended, and whether their resources are made.
@@ -388,11 +376,6 @@ impl FileBackupRun {
 }
 
 /// The type of PodVolumeBackups.
-pub(super) fn kind() -> ApiResource {
+fn kind() -> ApiResource {
     resource_type::<PodVolumeBackup>()
-}
-
-/// The message of a resource that has ended badly.
-fn said(message: &str) -> &str {
-    if message.is_empty() { "the node agent gives no reason; look at its log" } else { message }
 }

@@ -1,6 +1,6 @@
-//! The limits of the wait for volumes that are being filled. Pure.
+//! The limits of the wait for volumes that are being saved or filled. Pure.
 
-use lifeboat_api::{DataPathPhase, PodVolumeBackup, PodVolumeRestore};
+use lifeboat_api::{DataMoveProgress, DataPathPhase};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -12,20 +12,19 @@ pub(super) struct VolumeProgress {
 }
 
 impl VolumeProgress {
-    pub(super) fn of(resource: &PodVolumeRestore) -> Self {
-        let progress = &resource.status.progress;
-        Self { phase: resource.status.phase, bytes: (progress.bytes_done, progress.total_bytes) }
-    }
-
-    pub(super) fn of_backup(resource: &PodVolumeBackup) -> Self {
-        let progress = &resource.status.progress;
-        Self { phase: resource.status.phase, bytes: (progress.bytes_done, progress.total_bytes) }
+    pub(super) fn of(phase: Option<DataPathPhase>, progress: &DataMoveProgress) -> Self {
+        Self { phase, bytes: (progress.bytes_done, progress.total_bytes) }
     }
 
     /// Returns true once a node agent has taken it up.
     fn is_accepted(&self) -> bool {
         self.phase.is_some_and(|phase| phase != DataPathPhase::New)
     }
+}
+
+/// The message of a resource that has ended badly.
+pub(super) fn said(message: &str) -> &str {
+    if message.is_empty() { "the node agent gives no reason; look at its log" } else { message }
 }
 
 /// The limits of a wait.

@@ -1,15 +1,17 @@
 //! The BackupRepository of a namespace, which must be ready before anything is read from it (api-and-controllers.md 1.10).
 
-use crate::method::child::resource_type;
+use crate::method::child::{list, resource_type};
+use crate::method::lock::lock;
 use lifeboat_api::well_known::{LABEL_REPOSITORY_TYPE, LABEL_STORAGE_LOCATION, LABEL_VOLUME_NAMESPACE};
 use lifeboat_api::{
     BackupRepository, BackupRepositoryPhase, BackupRepositorySpec, NamespacedName, ObjectMeta, UploaderType,
     label_value,
 };
-use lifeboat_cluster::{Cluster, ClusterError, ListRequest, WriteBody};
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use lifeboat_cluster::{Cluster, ClusterError, WriteBody};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tokio::sync::OnceCell;
 use tokio::time::{Instant, sleep};
 
 /// The first pause between two looks; each one after it is twice as long.
@@ -75,19 +77,9 @@ impl NeededRepository<'_> {
     /// The resources with its labels, each once.
     async fn find(self, cluster: &Cluster) -> Result<BTreeMap<String, BackupRepository>, ClusterError> {
         let selector: Vec<String> = self.labels().map(|(key, value)| format!("{key}={value}")).into();
-        let mut list = cluster.list(ListRequest {
-            resource: Arc::new(resource_type::<BackupRepository>()),
-            namespace: Some(self.namespace.to_owned()),
-            selector: selector.join(","),
-            metadata_only: false,
-        });
-        let mut found = BTreeMap::new();
-        while let Some(bodies) = list.next().await? {
-            // One that cannot be read is not ready either.
-            let all = bodies.iter().filter_map(|body| serde_json::from_slice::<BackupRepository>(body).ok());
-            found.extend(all.map(|one| (one.metadata.name.clone(), one)));
-        }
-        Ok(found)
+        // One that cannot be read is not ready either.
+        let found = list(cluster, self.namespace, selector.join(",")).await?;
+        Ok(found.into_iter().map(|one: BackupRepository| (one.metadata.name.clone(), one)).collect())
     }
 
     fn labels(self) -> [(&'static str, String); 3] {
@@ -112,6 +104,32 @@ impl NeededRepository<'_> {
             ..BackupRepositorySpec::default()
         };
         BackupRepository { metadata, spec, ..BackupRepository::default() }
+    }
+}
+
+/// The readiness of a repository, once it is known.
+type Readiness = Arc<OnceCell<Result<(), String>>>;
+
+/// The repositories that an operation has asked for, each once for all its volumes.
+#[derive(Debug, Default)]
+pub(super) struct KnownRepositories {
+    /// By the namespace of the volumes.
+    ready: Mutex<HashMap<String, Readiness>>,
+}
+
+impl KnownRepositories {
+    /// Makes sure of a repository as [`NeededRepository::ensure`] does, and gives the same answer from then on.
+    ///
+    /// # Errors
+    /// The reason for people.
+    pub(super) async fn ensure(
+        &self,
+        needed: NeededRepository<'_>,
+        within: Duration,
+        cluster: &Cluster,
+    ) -> Result<(), String> {
+        let ready = Arc::clone(lock(&self.ready).entry(needed.volume_namespace.to_owned()).or_default());
+        ready.get_or_init(|| needed.ensure(within, cluster)).await.clone()
     }
 }
 

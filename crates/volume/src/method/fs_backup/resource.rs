@@ -1,6 +1,6 @@
 //! PodVolumeRestores: made, found again, and read.
 
-use crate::method::child::{child_metadata, child_name, resource_type, uploader_settings};
+use crate::method::child::{child_name, child_of_restore, resource_type, uploader_settings};
 use crate::restore_plan::FileVolume;
 use lifeboat_api::well_known::{LABEL_POD_UID, LABEL_PVC_UID};
 use lifeboat_api::{ObjectReference, PodVolumeRestore, PodVolumeRestoreSpec, Restore, UploaderType};
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 /// The name of the PodVolumeRestore of a volume of a restored pod.
 pub(super) fn restored_volume_name(restore: &Restore, namespace: &str, pod: &str, volume: &str) -> String {
-    child_name(restore, &["pod-volume", namespace, pod, volume])
+    child_name(&restore.metadata, &["pod-volume", namespace, pod, volume])
 }
 
 /// A volume that is to be filled, with the pod in the cluster.
@@ -31,7 +31,7 @@ pub(super) fn pod_volume_restore(restore: &Restore, fill: ToFill<'_>) -> PodVolu
     let text = |field: &str| fill.pod["metadata"][field].as_str().unwrap_or_default().to_owned();
     let (namespace, name, uid) = (text("namespace"), text("name"), text("uid"));
     let FileVolume { volume, files, .. } = fill.volume;
-    let mut metadata = child_metadata(restore, &restored_volume_name(restore, &namespace, &name, volume));
+    let mut metadata = child_of_restore(restore, &restored_volume_name(restore, &namespace, &name, volume));
     let labels = [(LABEL_POD_UID, uid.as_str()), (LABEL_PVC_UID, fill.claim_uid)];
     let labels = labels.into_iter().filter(|(_, value)| !value.is_empty());
     metadata.labels.extend(labels.map(|(key, value)| (key.to_owned(), value.to_owned())));
@@ -51,7 +51,7 @@ pub(super) fn pod_volume_restore(restore: &Restore, fill: ToFill<'_>) -> PodVolu
 }
 
 /// The type of PodVolumeRestores.
-pub(super) fn kind() -> ApiResource {
+fn kind() -> ApiResource {
     resource_type::<PodVolumeRestore>()
 }
 
@@ -85,7 +85,7 @@ pub(super) async fn make(cluster: &Cluster, resource: &PodVolumeRestore) -> Resu
 ///
 /// # Errors
 /// The reason for people.
-pub(super) fn read(name: &str, body: &[u8]) -> Result<PodVolumeRestore, String> {
+fn read(name: &str, body: &[u8]) -> Result<PodVolumeRestore, String> {
     serde_json::from_slice(body).map_err(|e| format!("the PodVolumeRestore {name} cannot be read: {e}"))
 }
 

@@ -3,22 +3,23 @@
 //! Each pod has a task that makes its PodVolumeRestores and sees to it that a node agent runs on its node. One task follows all
 //! PodVolumeRestores of the restore with one list. What a run that was cut off has made is found by its name.
 
-use crate::method::fs_backup::progress::{VolumeProgress, WaitLimits, WaitProgress};
-use crate::method::fs_backup::repository::NeededRepository;
-use crate::method::fs_backup::resource::{ToFill, kind, make, pod_volume_restore, read, restored_volume_name};
+use crate::method::child::list;
+use crate::method::fs_backup::progress::{VolumeProgress, WaitLimits, WaitProgress, said};
+use crate::method::fs_backup::repository::{KnownRepositories, NeededRepository};
+use crate::method::fs_backup::resource::{ToFill, make, pod_volume_restore, restored_volume_name};
 use crate::method::fs_backup::scheduled::{PodPlace, missing_agent};
 use crate::method::lock::lock;
 use crate::restore_plan::{FileVolume, SavedFiles};
 use lifeboat_api::well_known::LABEL_RESTORE_UID;
 use lifeboat_api::{DataPathPhase, PodVolumeRestore, Restore};
-use lifeboat_cluster::{Cluster, ClusterError, ListRequest};
+use lifeboat_cluster::{Cluster, ClusterError};
 use lifeboat_object::{ApiResource, ResultScope};
 use lifeboat_operation::Operation;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::sync::{OnceCell, Semaphore};
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
@@ -111,9 +112,6 @@ pub struct FileRestores {
     follower: Mutex<JoinSet<()>>,
 }
 
-/// The readiness of a repository, once it is known.
-type Readiness = Arc<OnceCell<Result<(), String>>>;
-
 /// Shared context of all tasks.
 struct FileRun {
     cluster: Cluster,
@@ -121,8 +119,7 @@ struct FileRun {
     settings: FileRestoreSettings,
     /// By the names of their resources.
     volumes: Mutex<BTreeMap<String, FollowedVolume>>,
-    /// The readiness of repositories, by namespace of the backup.
-    repositories: Mutex<HashMap<String, Readiness>>,
+    repositories: KnownRepositories,
     places: Semaphore,
     /// Set when no more pods come.
     closed: CancellationToken,
@@ -158,7 +155,7 @@ impl FileRestores {
             operation: operation.clone(),
             settings,
             volumes: Mutex::default(),
-            repositories: Mutex::default(),
+            repositories: KnownRepositories::default(),
             places: Semaphore::new(AT_ONCE),
             closed: CancellationToken::new(),
             given_up: CancellationToken::new(),
@@ -298,10 +295,9 @@ impl FileRun {
 
     /// Makes sure of the repository of a namespace of the backup, once for all pods.
     async fn repository(&self, volume_namespace: &str) -> Result<(), String> {
-        let known = Arc::clone(lock(&self.repositories).entry(volume_namespace.to_owned()).or_default());
         let FileRestoreSettings { restore, location, resource_timeout, .. } = &self.settings;
         let needed = NeededRepository { namespace: &restore.metadata.namespace, volume_namespace, location };
-        known.get_or_init(|| needed.ensure(*resource_timeout, &self.cluster)).await.clone()
+        self.repositories.ensure(needed, *resource_timeout, &self.cluster).await
     }
 
     async fn make(&self, pod: &FollowedPod, volume: &FileVolume) -> Result<(), String> {
@@ -413,7 +409,10 @@ impl FileRun {
                 }
                 (None, _) if *is_made => self.fail(name, &format!("its PodVolumeRestore {name} was deleted")),
                 _ => {
-                    let progress = found.get(name).map(VolumeProgress::of).unwrap_or_default();
+                    let progress = found
+                        .get(name)
+                        .map(|one| VolumeProgress::of(one.status.phase, &one.status.progress))
+                        .unwrap_or_default();
                     states.insert(name.clone(), progress);
                 }
             }
@@ -424,18 +423,8 @@ impl FileRun {
     /// All PodVolumeRestores of the restore, by name.
     async fn list(&self) -> Result<HashMap<String, PodVolumeRestore>, ClusterError> {
         let metadata = &self.settings.restore.metadata;
-        let mut list = self.cluster.list(ListRequest {
-            resource: Arc::new(kind()),
-            namespace: Some(metadata.namespace.clone()),
-            selector: format!("{LABEL_RESTORE_UID}={}", metadata.uid),
-            metadata_only: false,
-        });
-        let mut found = HashMap::new();
-        while let Some(bodies) = list.next().await? {
-            let all = bodies.iter().filter_map(|body| read("", body).ok());
-            found.extend(all.map(|one| (one.metadata.name.clone(), one)));
-        }
-        Ok(found)
+        let found = list(&self.cluster, &metadata.namespace, format!("{LABEL_RESTORE_UID}={}", metadata.uid)).await?;
+        Ok(found.into_iter().map(|one: PodVolumeRestore| (one.metadata.name.clone(), one)).collect())
     }
 
     /// The volumes that have not ended, and whether their resources are made.
@@ -485,9 +474,4 @@ impl FileRun {
         };
         volumes.values().map(outcome).collect()
     }
-}
-
-/// The message of a resource that has ended badly.
-fn said(message: &str) -> &str {
-    if message.is_empty() { "the node agent gives no reason; look at its log" } else { message }
 }

@@ -1,24 +1,13 @@
 //! PodVolumeBackups: made, and found again.
 
 use crate::facts::Claim;
-use crate::method::child::resource_type;
+use crate::method::child::{child_metadata, child_name, resource_type};
 use lifeboat_api::well_known::{ANNOTATION_PVC_NAME, LABEL_BACKUP_NAME, LABEL_BACKUP_UID, LABEL_PVC_UID};
-use lifeboat_api::{
-    Backup, DataPathPhase, ObjectMeta, ObjectReference, OwnerReference, PodVolumeBackup, PodVolumeBackupSpec, Resource,
-    UploaderType, label_value,
-};
+use lifeboat_api::{Backup, DataPathPhase, ObjectReference, PodVolumeBackup, PodVolumeBackupSpec, UploaderType};
 use lifeboat_cluster::{Cluster, WriteBody};
 use serde_json::Value;
-use sha2::{Digest, Sha256};
-use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
-
-/// The most characters of the name of the Backup in the name of a resource. Pods and labels are called like the resource, and
-/// both have 63 at most.
-const HEAD: usize = 46;
-/// Bytes of the hash.
-const HASH: usize = 8;
 
 /// The longest wait for one of an earlier attempt that is to go.
 const REPLACING: Duration = Duration::from_secs(30);
@@ -46,10 +35,7 @@ impl PodVolume {
     ///
     /// compat: Velero lets the API server make the name up.
     pub(super) fn resource_name(&self, backup: &Backup, namespace: &str, pod: &str) -> String {
-        let head: String = backup.metadata.name.chars().take(HEAD).collect();
-        let head = head.trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
-        let parts = [backup.metadata.uid.as_str(), namespace, pod, self.name.as_str()];
-        format!("{head}-{}", hex::encode(&Sha256::digest(parts.join("\0"))[..HASH]))
+        child_name(&backup.metadata, &[namespace, pod, &self.name])
     }
 }
 
@@ -82,7 +68,8 @@ impl SavedPod {
 pub(super) fn pod_volume_backup(backup: &Backup, pod: &SavedPod, volume: &PodVolume) -> PodVolumeBackup {
     let SavedPod { namespace, name, uid, node } = pod;
     let of = &backup.metadata;
-    let mut labels = vec![(LABEL_BACKUP_NAME, label_value(&of.name)), (LABEL_BACKUP_UID, of.uid.clone())];
+    let own_name = volume.resource_name(backup, namespace, name);
+    let mut metadata = child_metadata::<Backup>(of, &own_name, [LABEL_BACKUP_NAME, LABEL_BACKUP_UID]);
     let mut tags = vec![
         ("backup", of.name.as_str()),
         ("backup-uid", &of.uid),
@@ -91,28 +78,11 @@ pub(super) fn pod_volume_backup(backup: &Backup, pod: &SavedPod, volume: &PodVol
         ("ns", namespace),
         ("volume", &volume.name),
     ];
-    let mut annotations = BTreeMap::new();
     if let Some((claim, claim_uid)) = &volume.claim {
-        labels.push((LABEL_PVC_UID, claim_uid.clone()));
+        metadata.labels.insert(LABEL_PVC_UID.to_owned(), claim_uid.clone());
         tags.push(("pvc-uid", claim_uid));
-        annotations.insert(ANNOTATION_PVC_NAME.to_owned(), claim.clone());
+        metadata.annotations.insert(ANNOTATION_PVC_NAME.to_owned(), claim.clone());
     }
-    let owner = OwnerReference {
-        api_version: Backup::api_version(),
-        kind: Backup::KIND.to_owned(),
-        name: of.name.clone(),
-        uid: of.uid.clone(),
-        controller: Some(true),
-        block_owner_deletion: None,
-    };
-    let metadata = ObjectMeta {
-        name: volume.resource_name(backup, namespace, name),
-        namespace: of.namespace.clone(),
-        labels: labels.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
-        annotations,
-        owner_references: vec![owner],
-        ..ObjectMeta::default()
-    };
     let reference = ObjectReference {
         kind: "Pod".to_owned(),
         namespace: namespace.clone(),
