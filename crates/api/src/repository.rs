@@ -1,7 +1,8 @@
 //! The `BackupRepository` resource (api-and-controllers.md 1.10).
 
 use crate::schema::{object, resource, words};
-use crate::{Duration, Time, UploaderType};
+use crate::well_known::{LABEL_REPOSITORY_TYPE, LABEL_STORAGE_LOCATION, LABEL_VOLUME_NAMESPACE};
+use crate::{Duration, Time, UploaderType, label_value};
 use std::collections::BTreeMap;
 
 resource! {
@@ -28,6 +29,46 @@ object! {
         maintenance_frequency: Duration = "maintenanceFrequency" required;
         /// Settings of the repository.
         repository_config: BTreeMap<String, String> = "repositoryConfig" nullable;
+    }
+}
+
+/// The type of the repositories that are made: the word of the label and of the name.
+const KOPIA: &str = "kopia";
+
+impl BackupRepository {
+    /// The resource in this namespace for the volumes of a namespace in a location, named `NAMESPACE-LOCATION-kopia`, with its
+    /// labels. It has the frequency of maintenance `0s`, which the server fills in.
+    #[must_use]
+    pub fn for_volumes(namespace: &str, volume_namespace: &str, location: &str) -> Self {
+        let mut repository = Self::default();
+        repository.metadata.name = format!("{volume_namespace}-{location}-{KOPIA}");
+        namespace.clone_into(&mut repository.metadata.namespace);
+        repository.metadata.labels = Self::labels_for(volume_namespace, location);
+        repository.spec = BackupRepositorySpec {
+            volume_namespace: volume_namespace.to_owned(),
+            backup_storage_location: location.to_owned(),
+            repository_type: UploaderType::Kopia,
+            ..BackupRepositorySpec::default()
+        };
+        repository
+    }
+
+    /// The labels by which the resource for the volumes of a namespace in a location is found.
+    #[must_use]
+    pub fn labels_for(volume_namespace: &str, location: &str) -> BTreeMap<String, String> {
+        let labels = [
+            (LABEL_VOLUME_NAMESPACE, label_value(volume_namespace)),
+            (LABEL_STORAGE_LOCATION, label_value(location)),
+            (LABEL_REPOSITORY_TYPE, KOPIA.to_owned()),
+        ];
+        labels.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+    }
+
+    /// Returns true if it is that of the volumes of this namespace in this location. Its labels decide, never its name.
+    #[must_use]
+    pub fn is_for(&self, volume_namespace: &str, location: &str) -> bool {
+        let has = &self.metadata.labels;
+        Self::labels_for(volume_namespace, location).iter().all(|(key, value)| has.get(key) == Some(value))
     }
 }
 
@@ -75,5 +116,40 @@ object! {
         complete_timestamp: Option<Time> = "completeTimestamp" nullable;
         /// Error message.
         message: String = "message";
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_resource_is_the_one_that_velero_makes() {
+        let made = serde_json::to_value(BackupRepository::for_volumes("velero", "shop", "default")).unwrap();
+        let labels = json!({
+            "velero.io/repository-type": "kopia",
+            "velero.io/storage-location": "default",
+            "velero.io/volume-namespace": "shop",
+        });
+        assert_eq!(
+            (&made["metadata"]["name"], &made["metadata"]["namespace"], &made["metadata"]["labels"]),
+            (&json!("shop-default-kopia"), &json!("velero"), &labels)
+        );
+        let spec = json!({
+            "volumeNamespace": "shop", "backupStorageLocation": "default", "repositoryType": "kopia", "maintenanceFrequency": "0s",
+        });
+        assert_eq!(made["spec"], spec);
+    }
+
+    #[test]
+    fn a_resource_is_known_by_its_labels_also_by_long_ones() {
+        let long = "n".repeat(70);
+        let mut made = BackupRepository::for_volumes("velero", &long, "default");
+        made.metadata.name = "renamed".to_owned();
+        assert!(made.is_for(&long, "default"));
+        assert!(!made.is_for("shop", "default") && !made.is_for(&long, "other"));
+        made.metadata.labels.insert(LABEL_REPOSITORY_TYPE.to_owned(), "restic".to_owned());
+        assert!(!made.is_for(&long, "default"));
     }
 }

@@ -1,15 +1,12 @@
 //! The kopia repositories of volumes in a storage location, as Velero lays them out (kopia-and-data-path.md B.2).
 //!
-//! There is one repository for each namespace whose volumes are saved, below `kopia/NAMESPACE/` of the location's prefix, and one
-//! `BackupRepository` resource that tells if it can be used. [`backup_repository`] makes that resource, [`is_same`] finds it again;
-//! [`ensure`] makes the repository in the bucket, or sees that it is there; [`open`] opens it. Nothing here knows a cluster.
+//! There is one repository for each namespace whose volumes are saved, below `kopia/NAMESPACE/` of the location's prefix. [`ensure`]
+//! makes it in the bucket, or sees that it is there; [`open`] opens it. Nothing here knows a cluster.
 
 mod marker;
-mod resource;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests;
 mod volume_repository;
 
-pub use resource::{backup_repository, is_same, resource_name};
 pub use volume_repository::{CLIENT_NAME, EnsureOptions, RepositoryError, blobs_of, ensure, open, prefix_of};

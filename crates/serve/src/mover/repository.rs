@@ -2,13 +2,13 @@
 
 use super::failure::Failure;
 use super::role::MoverEnv;
-use lifeboat_api::{BackupStorageLocation, BackupStorageLocationAccessMode};
+use lifeboat_api::{BackupRepository, BackupStorageLocation, BackupStorageLocationAccessMode};
 use lifeboat_bucket::BlobStore;
 use lifeboat_kopia::content::IndexSource;
 use lifeboat_kopia::crypto::Password;
 use lifeboat_kopia::format::time::UnixNanos;
 use lifeboat_kopia::{Clock, OpenOptions, Repository};
-use lifeboat_repository::{EnsureOptions, RepositoryError, backup_repository, blobs_of, ensure, is_same, open};
+use lifeboat_repository::{EnsureOptions, RepositoryError, blobs_of, ensure, open};
 use std::sync::Arc;
 
 /// The Secret with the password of all repositories, and its key.
@@ -54,10 +54,11 @@ impl<'a> VolumeRepository<'a> {
                 "the backup storage location {name} is read-only: nothing is saved there"
             )));
         }
-        let resource = backup_repository(self.namespace, &self.location);
+        let of = &self.location.metadata;
+        let resource = BackupRepository::for_volumes(&of.namespace, self.namespace, &of.name);
         let client = &self.env.client;
-        let known = client.list::<lifeboat_api::BackupRepository>("").await.map_err(|e| Failure::new(&attempt, e))?;
-        if !known.iter().any(|known| is_same(known, self.namespace, &self.location.metadata.name)) {
+        let known = client.list::<BackupRepository>("").await.map_err(|e| Failure::new(&attempt, e))?;
+        if !known.iter().any(|known| known.is_for(self.namespace, &of.name)) {
             client.create(&resource.metadata.name, &resource).await.map_err(|e| Failure::new(&attempt, e))?;
         }
         let options = EnsureOptions {

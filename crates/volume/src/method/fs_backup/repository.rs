@@ -2,11 +2,7 @@
 
 use crate::method::child::{list, resource_type};
 use crate::method::lock::lock;
-use lifeboat_api::well_known::{LABEL_REPOSITORY_TYPE, LABEL_STORAGE_LOCATION, LABEL_VOLUME_NAMESPACE};
-use lifeboat_api::{
-    BackupRepository, BackupRepositoryPhase, BackupRepositorySpec, NamespacedName, ObjectMeta, UploaderType,
-    label_value,
-};
+use lifeboat_api::{BackupRepository, BackupRepositoryPhase, NamespacedName};
 use lifeboat_cluster::{Cluster, ClusterError, WriteBody};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
@@ -76,34 +72,15 @@ impl NeededRepository<'_> {
 
     /// The resources with its labels, each once.
     async fn find(self, cluster: &Cluster) -> Result<BTreeMap<String, BackupRepository>, ClusterError> {
-        let selector: Vec<String> = self.labels().map(|(key, value)| format!("{key}={value}")).into();
+        let labels = BackupRepository::labels_for(self.volume_namespace, self.location);
+        let selector: Vec<String> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
         // One that cannot be read is not ready either.
         let found = list(cluster, self.namespace, selector.join(",")).await?;
         Ok(found.into_iter().map(|one: BackupRepository| (one.metadata.name.clone(), one)).collect())
     }
 
-    fn labels(self) -> [(&'static str, String); 3] {
-        [
-            (LABEL_VOLUME_NAMESPACE, label_value(self.volume_namespace)),
-            (LABEL_STORAGE_LOCATION, label_value(self.location)),
-            (LABEL_REPOSITORY_TYPE, "kopia".to_owned()),
-        ]
-    }
-
     fn resource(self) -> BackupRepository {
-        let metadata = ObjectMeta {
-            name: format!("{}-{}-kopia", self.volume_namespace, self.location),
-            namespace: self.namespace.to_owned(),
-            labels: self.labels().map(|(key, value)| (key.to_owned(), value)).into(),
-            ..ObjectMeta::default()
-        };
-        let spec = BackupRepositorySpec {
-            volume_namespace: self.volume_namespace.to_owned(),
-            backup_storage_location: self.location.to_owned(),
-            repository_type: UploaderType::Kopia,
-            ..BackupRepositorySpec::default()
-        };
-        BackupRepository { metadata, spec, ..BackupRepository::default() }
+        BackupRepository::for_volumes(self.namespace, self.volume_namespace, self.location)
     }
 }
 
