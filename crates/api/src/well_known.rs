@@ -70,6 +70,10 @@ pub const LABEL_DEPLOY: &str = "deploy";
 pub const LABEL_NAME: &str = "name";
 /// `node-agent` on the pods of the node agent; they are found by it.
 pub const LABEL_ROLE: &str = "role";
+/// The DaemonSet of the node agent on Linux nodes, and the value of [`LABEL_ROLE`] on the pods of all node agents.
+pub const NODE_AGENT: &str = "node-agent";
+/// The DaemonSet of the node agent on Windows nodes.
+pub const NODE_AGENT_WINDOWS: &str = "node-agent-windows";
 /// Handed on from the server's pod to the pods it starts.
 pub const LABEL_AZURE_WORKLOAD_IDENTITY: &str = "azure.workload.identity/use";
 /// The Argo CD instance that manages the namespace.

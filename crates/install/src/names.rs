@@ -5,9 +5,6 @@ use serde_json::{Map, Value, json};
 
 /// The server's Deployment.
 pub const DEPLOYMENT: &str = "velero";
-/// The DaemonSets of the node agent, for nodes of Linux and of Windows.
-pub(crate) const NODE_AGENT: &str = "node-agent";
-pub(crate) const NODE_AGENT_WINDOWS: &str = "node-agent-windows";
 /// The Secret with the credentials for the provider, and its key.
 pub(crate) const SECRET: &str = "cloud-credentials";
 pub(crate) const SECRET_KEY: &str = "cloud";

@@ -1,12 +1,12 @@
 //! The DaemonSets of the node agent (cli-and-install.md 3.5). Pure.
 
 use crate::installation::Installation;
-use crate::names::{NODE_AGENT, NODE_AGENT_WINDOWS, component, metadata};
+use crate::names::{component, metadata};
 use crate::pod::{
     METRICS_PORT, METRICS_PORT_NAME, NodeSystem, PROGRAM, add_credentials, empty, from_field, mount, node_affinity,
     pull_policy, resources, service_account, with,
 };
-use lifeboat_api::well_known::{LABEL_NAME, LABEL_ROLE};
+use lifeboat_api::well_known::{LABEL_NAME, LABEL_ROLE, NODE_AGENT, NODE_AGENT_WINDOWS};
 use serde_json::{Value, json};
 
 /// The folder at which the node agent sees the volumes of the pods of its node.

@@ -5,12 +5,14 @@ use crate::clock::Clock;
 use crate::error::RemovalError;
 use crate::gone::until_gone;
 use crate::kinds::{custom, daemon_sets, definitions, deployments};
-use crate::names::{DEPLOYMENT, NODE_AGENT, NODE_AGENT_WINDOWS};
+use crate::names::DEPLOYMENT;
 use crate::read::{PAUSE, get, list, name};
 use crate::step::{InstallStep, StepReporter};
 use bytes::Bytes;
 use jiff::{SignedDuration, Timestamp};
-use lifeboat_api::well_known::{FINALIZER_DATA_PATH, FINALIZER_POD_VOLUME, FINALIZER_RESTORE};
+use lifeboat_api::well_known::{
+    FINALIZER_DATA_PATH, FINALIZER_POD_VOLUME, FINALIZER_RESTORE, NODE_AGENT, NODE_AGENT_WINDOWS,
+};
 use lifeboat_api::{DataDownload, DataUpload, PodVolumeBackup, PodVolumeRestore, Restore};
 use lifeboat_cluster::{Cluster, ClusterError, MergePatch};
 use lifeboat_object::ApiResource;

@@ -25,6 +25,16 @@ impl Kube {
         found.map(|bytes| parse("get", of.name, &bytes)).transpose()
     }
 
+    /// Reads an object of a type, of a namespace where the type has them.
+    pub(crate) async fn find(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<Option<Value>, ClusterError> {
+        self.get(ObjectName { resource, namespace, name }).await
+    }
+
     /// Creates an object; `None` when there is one of this name.
     pub(crate) async fn create(&self, of: ObjectName<'_>, object: &Value) -> Result<Option<Value>, ClusterError> {
         let body = WriteBody::of(Bytes::from(object.to_string()));

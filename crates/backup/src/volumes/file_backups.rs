@@ -5,14 +5,11 @@ use crate::error::BackupError;
 use crate::request::settings::Settings;
 use lifeboat_api::Backup;
 use lifeboat_archive::volume_info::PodVolumeBackupInfo;
-use lifeboat_object::{ApiResource, ResultScope};
+use lifeboat_object::ResultScope;
 use lifeboat_volume::facts::ClaimKey;
-use lifeboat_volume::fs_backup::{FileBackupEnd, FileBackupSettings, FileBackups};
+use lifeboat_volume::fs_backup::{FileBackupEnd, FileBackupSettings, FileBackups, has_node_agent};
 use lifeboat_volume::{DecidedVolume, Method, Report, Reports, Verdicts};
 use std::sync::Arc;
-
-/// The DaemonSets of the node agent.
-const NODE_AGENTS: [&str; 2] = ["node-agent", "node-agent-windows"];
 
 /// Finds out whether files of volumes can be saved: a node agent is in the namespace of the backup. One that cannot be seen counts as
 /// missing, with a warning.
@@ -21,20 +18,14 @@ pub(crate) async fn are_there(backup: &Backup, settings: &Settings, env: &Env) -
     if !settings.movers.may_be_used || namespace.is_empty() {
         return Ok(false);
     }
-    for name in NODE_AGENTS {
-        let resource = ApiResource::new("apps", "v1", "daemonsets", "DaemonSet");
-        match env.cluster.get(&resource, Some(namespace), name).await {
-            Ok(Some(_)) => return Ok(true),
-            Ok(None) => {}
-            Err(e) if e.is_denied() => {
-                let text = format!("the server may not see if there is a node agent, so none is used: {e}");
-                env.operation.journal.warn(&ResultScope::Velero, text);
-                return Ok(false);
-            }
-            Err(e) => return Err(e.into()),
+    match has_node_agent(&env.cluster, namespace).await {
+        Err(e) if e.is_denied() => {
+            let text = format!("the server may not see if there is a node agent, so none is used: {e}");
+            env.operation.journal.warn(&ResultScope::Velero, text);
+            Ok(false)
         }
+        found => Ok(found?),
     }
-    Ok(false)
 }
 
 /// Creates what saves the files of the volumes of a backup.

@@ -105,7 +105,7 @@ impl Actor {
     async fn find_target(&self, transfer: &Transfer) -> Result<Acted, ClusterError> {
         let Some((of, _)) = transfer.volume_of_pod() else { return Ok(Acted::More) };
         let (namespace, name, participle) = (&of.namespace, &of.name, transfer.kind.participle());
-        let pod = self.get(&resources::pods(), Some(namespace), name).await?;
+        let pod = self.kube.find(&resources::pods(), Some(namespace), name).await?;
         if pod.is_none_or(|pod| uid(&pod) != of.uid) {
             let why = format!("the pod {namespace}/{name}, whose volume is to be {participle}, is gone");
             return self.fail(transfer, why).await;
@@ -116,7 +116,7 @@ impl Actor {
     async fn accept(&self, transfer: &Transfer) -> Result<Acted, ClusterError> {
         if let TransferRequest::DataDownload(spec) = &transfer.request {
             let (namespace, name) = (&spec.target_volume.namespace, &spec.target_volume.pvc);
-            if self.get(&resources::claims(), Some(namespace), name).await?.is_none() {
+            if self.kube.find(&resources::claims(), Some(namespace), name).await?.is_none() {
                 // The claim is restored after the download is made.
                 let made = transfer.meta.creation_timestamp.map_or(self.now, Time::timestamp);
                 let limit = SignedDuration::try_from(self.settings.prepare_timeout).unwrap_or(SignedDuration::MAX);
@@ -166,7 +166,7 @@ impl Actor {
     }
 
     async fn end(&self, transfer: &Transfer, ending: &Ending) -> Result<Acted, ClusterError> {
-        let pod = self.get(&resources::pods(), Some(&transfer.meta.namespace), &transfer.meta.name).await?;
+        let pod = self.kube.find(&resources::pods(), Some(&transfer.meta.namespace), &transfer.meta.name).await?;
         let pod = pod.filter(|pod| is_owned_by(pod, &transfer.meta.uid));
         if let Some(pod) = &pod {
             if ending.has_no_pod {
@@ -217,14 +217,14 @@ impl Actor {
         let TransferRequest::DataDownload(spec) = &transfer.request else { return Ok(Acted::More) };
         let target_spec = &spec.target_volume;
         let own = Some(transfer.meta.namespace.as_str());
-        let claim = self.get(&resources::claims(), own, &transfer.meta.name).await?;
+        let claim = self.kube.find(&resources::claims(), own, &transfer.meta.name).await?;
         let claim = claim.filter(|claim| is_owned_by(claim, &transfer.meta.uid));
         let Some(delivery) = transfer.delivery() else {
             return self.begin_delivery(transfer, claim.as_ref(), total_bytes).await;
         };
-        let volume = self.get(&resources::volumes(), None, &delivery.volume).await?;
-        let target = self.get(&resources::claims(), Some(&target_spec.namespace), &target_spec.pvc).await?;
-        let pod = self.get(&resources::pods(), own, &transfer.meta.name).await?;
+        let volume = self.kube.find(&resources::volumes(), None, &delivery.volume).await?;
+        let target = self.kube.find(&resources::claims(), Some(&target_spec.namespace), &target_spec.pvc).await?;
+        let pod = self.kube.find(&resources::pods(), own, &transfer.meta.name).await?;
         let has_pod = pod.is_some_and(|pod| is_owned_by(&pod, &transfer.meta.uid));
         let is_attached = !has_pod && claim.is_some() && self.is_attached(&delivery.volume).await?;
         let step = next_step(&DeliveryView {
@@ -247,7 +247,7 @@ impl Actor {
                 self.patched(ObjectName { resource: &resource, namespace, name: &target_spec.pvc }, &patch).await
             }
             DeliveryStep::RemovePod => {
-                if let Some(pod) = self.get(&resources::pods(), own, &transfer.meta.name).await? {
+                if let Some(pod) = self.kube.find(&resources::pods(), own, &transfer.meta.name).await? {
                     self.copy_log(transfer, &pod).await;
                 }
                 remove_pod(&self.kube, transfer).await.map(|()| Acted::More)
@@ -287,7 +287,7 @@ impl Actor {
         let volume = claim.map_or("", |claim| text(claim, &["spec", "volumeName"]));
         let found = match volume {
             "" => None,
-            volume => self.get(&resources::volumes(), None, volume).await?,
+            volume => self.kube.find(&resources::volumes(), None, volume).await?,
         };
         let Some(found) = found else {
             let message = format!(
@@ -316,14 +316,5 @@ impl Actor {
             Err(e) if e.is_conflict() => Ok(Acted::Waits("it has changed meanwhile".to_owned(), DELIVERY_PAUSE)),
             Err(e) => Err(e),
         }
-    }
-
-    async fn get(
-        &self,
-        resource: &lifeboat_object::ApiResource,
-        namespace: Option<&str>,
-        name: &str,
-    ) -> Result<Option<Value>, ClusterError> {
-        self.kube.get(ObjectName { resource, namespace, name }).await
     }
 }

@@ -4,13 +4,10 @@ use crate::pod::PodView;
 use crate::transfer::{Transfer, TransferKey, TransferKind};
 use bytes::Bytes;
 use lifeboat_api::DataPathPhase;
-use lifeboat_api::well_known::LABEL_ROLE;
+use lifeboat_api::well_known::{LABEL_ROLE, NODE_AGENT};
 use lifeboat_object::Head;
 use lifeboat_reconcile::MirrorEvent;
 use std::collections::BTreeMap;
-
-/// The value of the label `role` of the pods of node agents.
-const ROLE_NODE_AGENT: &str = "node-agent";
 
 /// The types that are mirrored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -107,7 +104,7 @@ impl World {
 
     /// Returns true if a node agent works on a node.
     pub(super) fn has_agent(&self, node: &str) -> bool {
-        let is_agent = |pod: &PodView| pod.labels.get(LABEL_ROLE).is_some_and(|role| role == ROLE_NODE_AGENT);
+        let is_agent = |pod: &PodView| pod.labels.get(LABEL_ROLE).is_some_and(|role| role == NODE_AGENT);
         self.own_pods.values().any(|pod| is_agent(pod) && pod.node == node && pod.is_running() && pod.is_ready)
     }
 

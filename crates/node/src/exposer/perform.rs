@@ -6,13 +6,13 @@ use crate::exposer::error::ExposeError;
 use crate::exposer::make::{copy, ensure};
 use crate::exposer::pod::{MoverVolume, Placement, PodParts, mover_pod};
 use crate::host_path::{HostPathError, directory_of, find, on_the_node};
-use crate::kube::{Kube, ObjectName, text, uid};
+use crate::kube::{Kube, text, uid};
 use crate::resources;
 use crate::settings::AgentSettings;
 use crate::template::Template;
 use crate::transfer::{Transfer, TransferRequest};
+use lifeboat_api::well_known::{NODE_AGENT, NODE_AGENT_WINDOWS};
 use lifeboat_api::{Duration, NodeOs, ObjectReference, TargetVolumeSpec};
-use lifeboat_cluster::ClusterError;
 use serde_json::Value;
 
 /// Everything with which transfers are prepared.
@@ -47,7 +47,7 @@ impl Exposer<'_> {
     ) -> Result<(), ExposeError> {
         let host_root = template.host_pods().ok_or(HostPathError::NoHostPath)?;
         let (namespace, name) = (&of.namespace, &of.name);
-        let pod = self.get(&resources::pods(), Some(namespace), name).await?;
+        let pod = self.kube.find(&resources::pods(), Some(namespace), name).await?;
         let pod = pod.filter(|pod| uid(pod) == of.uid);
         let pod = pod.ok_or_else(|| ExposeError::Refused(format!("the pod {namespace}/{name} is gone")))?;
         let persistent = self.volume_of(&pod, volume_name).await?;
@@ -77,13 +77,13 @@ impl Exposer<'_> {
             None => return Ok(None),
         };
         let namespace = text(pod, &["metadata", "namespace"]);
-        let found = self.get(&resources::claims(), Some(namespace), &claim).await?;
+        let found = self.kube.find(&resources::claims(), Some(namespace), &claim).await?;
         let found = found.ok_or_else(|| ExposeError::Refused(format!("the claim {namespace}/{claim} is gone")))?;
         let bound = text(&found, &["spec", "volumeName"]);
         if bound.is_empty() {
             return Err(ExposeError::Waits(format!("the claim {namespace}/{claim} is not bound to a volume")));
         }
-        let persistent = self.get(&resources::volumes(), None, bound).await?;
+        let persistent = self.kube.find(&resources::volumes(), None, bound).await?;
         let persistent = persistent.ok_or_else(|| ExposeError::Refused(format!("the volume {bound} is gone")))?;
         Ok(Some(persistent))
     }
@@ -95,7 +95,7 @@ impl Exposer<'_> {
         template: &Template,
     ) -> Result<(), ExposeError> {
         let (namespace, name) = (&target.namespace, &target.pvc);
-        let claim = self.get(&resources::claims(), Some(namespace), name).await?;
+        let claim = self.kube.find(&resources::claims(), Some(namespace), name).await?;
         let claim = claim.filter(|claim| claim["metadata"]["deletionTimestamp"].is_null());
         let claim =
             claim.ok_or_else(|| ExposeError::Refused(format!("the target claim {namespace}/{name} is gone")))?;
@@ -129,7 +129,7 @@ impl Exposer<'_> {
         if self.config.restore_claim.ignores_delayed_binding || class.is_empty() {
             return Ok(None);
         }
-        let found = self.get(&resources::storage_classes(), None, class).await?;
+        let found = self.kube.find(&resources::storage_classes(), None, class).await?;
         let found = found.ok_or_else(|| ExposeError::Refused(format!("the storage class {class} does not exist")))?;
         if found["volumeBindingMode"] != "WaitForFirstConsumer" {
             return Ok(None);
@@ -173,8 +173,8 @@ impl Exposer<'_> {
 
     /// The template of the DaemonSet for nodes of this operating system.
     async fn template(&self, os: NodeOs) -> Result<Template, ExposeError> {
-        let name = if os == NodeOs::Windows { "node-agent-windows" } else { "node-agent" };
-        let found = self.get(&resources::daemon_sets(), Some(&self.settings.namespace), name).await?;
+        let name = if os == NodeOs::Windows { NODE_AGENT_WINDOWS } else { NODE_AGENT };
+        let found = self.kube.find(&resources::daemon_sets(), Some(&self.settings.namespace), name).await?;
         let found = found.ok_or_else(|| {
             ExposeError::Refused(format!(
                 "the DaemonSet {}/{name}, from which the pods of movers inherit, does not exist",
@@ -182,14 +182,5 @@ impl Exposer<'_> {
             ))
         })?;
         Ok(Template::of(&found)?)
-    }
-
-    async fn get(
-        &self,
-        resource: &lifeboat_object::ApiResource,
-        namespace: Option<&str>,
-        name: &str,
-    ) -> Result<Option<Value>, ClusterError> {
-        self.kube.get(ObjectName { resource, namespace, name }).await
     }
 }

@@ -7,11 +7,9 @@ use lifeboat_api::Restore;
 use lifeboat_cluster::ClusterError;
 use lifeboat_object::{ApiResource, ResultScope};
 use lifeboat_volume::Movers;
+use lifeboat_volume::fs_backup::has_node_agent;
 use serde_json::Value;
 use std::collections::BTreeMap;
-
-/// The DaemonSets of the node agent.
-const NODE_AGENTS: [&str; 2] = ["node-agent", "node-agent-windows"];
 
 /// Finds out whether a node agent is there. One that cannot be seen counts as missing, with a warning.
 ///
@@ -22,21 +20,14 @@ pub(crate) async fn find(settings: &MoverSettings, restore: &Restore, env: &Env)
     if !settings.may_be_used || namespace.is_empty() {
         return Ok(Movers::default());
     }
-    for name in NODE_AGENTS {
-        let found =
-            env.cluster.get(&ApiResource::new("apps", "v1", "daemonsets", "DaemonSet"), Some(namespace), name).await;
-        match found {
-            Ok(Some(_)) => return Ok(Movers { are_there: true }),
-            Ok(None) => {}
-            Err(e) if e.is_denied() => {
-                let text = format!("whether a node agent is there is not known, so none is used: {e}");
-                env.operation.journal.warn(&ResultScope::Velero, text);
-                return Ok(Movers::default());
-            }
-            Err(e) => return Err(e),
+    match has_node_agent(&env.cluster, namespace).await {
+        Err(e) if e.is_denied() => {
+            let text = format!("whether a node agent is there is not known, so none is used: {e}");
+            env.operation.journal.warn(&ResultScope::Velero, text);
+            Ok(Movers::default())
         }
+        found => Ok(Movers { are_there: found? }),
     }
-    Ok(Movers::default())
 }
 
 /// The settings of the init container in which pods wait: this configuration, and the image of the server.

@@ -17,3 +17,4 @@ pub use backup::{FileBackupEnd, FileBackupSettings, FileBackups, PodVolumeKey};
 pub use cancel::{cancel_all, cancel_if_wanted};
 pub use restore::{ClaimsFilled, FileEnd, FileOutcome, FileRestoreSettings, FileRestores, RestoredPod};
 pub use saved_volume::PodVolume;
+pub use scheduled::has_node_agent;

@@ -1,5 +1,6 @@
-//! The node of a restored pod, and the node agent that must run there (restore.md 6.3 step 4).
+//! The node of a pod, and the node agents that must be there (restore.md 6.3 step 4).
 
+use lifeboat_api::well_known::{LABEL_ROLE, NODE_AGENT, NODE_AGENT_WINDOWS};
 use lifeboat_cluster::{Cluster, ClusterError, ListRequest};
 use lifeboat_object::ApiResource;
 use serde_json::Value;
@@ -30,6 +31,20 @@ impl PodPlace {
     }
 }
 
+/// Returns true if a DaemonSet of node agents is in a namespace.
+///
+/// # Errors
+/// [`ClusterError`].
+pub async fn has_node_agent(cluster: &Cluster, namespace: &str) -> Result<bool, ClusterError> {
+    let daemon_sets = ApiResource::new("apps", "v1", "daemonsets", "DaemonSet");
+    for name in [NODE_AGENT, NODE_AGENT_WINDOWS] {
+        if cluster.get(&daemon_sets, Some(namespace), name).await?.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// Says why no node agent runs on a node; `None` when one does.
 ///
 /// # Errors
@@ -42,7 +57,7 @@ pub(super) async fn missing_agent(
     let request = ListRequest {
         resource: Arc::new(ApiResource::new("", "v1", "pods", "Pod")),
         namespace: Some(namespace.to_owned()),
-        selector: "role=node-agent".to_owned(),
+        selector: format!("{LABEL_ROLE}={NODE_AGENT}"),
         metadata_only: false,
     };
     let mut list = cluster.list(request);
