@@ -3,10 +3,12 @@
 //! There is one repository for each namespace whose volumes are saved, below `kopia/NAMESPACE/` of the location's prefix. [`ensure`]
 //! makes it in the bucket, or sees that it is there; [`open`] opens it. Nothing here knows a cluster.
 
+mod clock;
 mod marker;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests;
 mod volume_repository;
 
+pub use clock::repository_clock;
 pub use volume_repository::{CLIENT_NAME, EnsureOptions, RepositoryError, blobs_of, ensure, open, prefix_of};

@@ -24,10 +24,9 @@ use lifeboat_bucket::{BlobStore, ListOptions};
 use lifeboat_kopia::content::IndexSource;
 use lifeboat_kopia::crypto::Password;
 use lifeboat_kopia::format::directory::DirectoryEntry;
-use lifeboat_kopia::format::time::UnixNanos;
 use lifeboat_kopia::snapshot::{Snapshot, choose, entry_at};
 use lifeboat_kopia::{KopiaError, OpenOptions, Repository, WriteOptions};
-use lifeboat_repository::{blobs_of, prefix_of};
+use lifeboat_repository::{blobs_of, prefix_of, repository_clock};
 use lifeboat_standalone::bucket_url;
 use lifeboat_terminal::flags::globals::Globals;
 use lifeboat_terminal::process::clock::clock;
@@ -155,7 +154,7 @@ fn threads() -> usize {
 /// The real clock, as repositories count.
 pub(crate) fn kopia_clock() -> lifeboat_kopia::Clock {
     let clock = clock();
-    Arc::new(move || UnixNanos(i64::try_from(clock().as_nanosecond()).unwrap_or(i64::MAX)))
+    repository_clock(move || clock())
 }
 
 /// Reads a password: a file without a line break at its end.

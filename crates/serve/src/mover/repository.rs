@@ -6,9 +6,8 @@ use lifeboat_api::{BackupRepository, BackupStorageLocation, BackupStorageLocatio
 use lifeboat_bucket::BlobStore;
 use lifeboat_kopia::content::IndexSource;
 use lifeboat_kopia::crypto::Password;
-use lifeboat_kopia::format::time::UnixNanos;
 use lifeboat_kopia::{Clock, OpenOptions, Repository};
-use lifeboat_repository::{EnsureOptions, RepositoryError, blobs_of, ensure, open};
+use lifeboat_repository::{EnsureOptions, RepositoryError, blobs_of, ensure, open, repository_clock};
 use std::sync::Arc;
 
 /// The Secret with the password of all repositories, and its key.
@@ -105,5 +104,5 @@ fn failed(attempt: &str, error: &RepositoryError) -> Failure {
 /// The clock of the mover, as repositories count.
 pub(super) fn clock(env: &MoverEnv) -> Clock {
     let clock = env.clock.clone();
-    Arc::new(move || UnixNanos(i64::try_from(clock().as_nanosecond()).unwrap_or(i64::MAX)))
+    repository_clock(move || clock())
 }

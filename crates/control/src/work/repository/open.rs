@@ -3,9 +3,7 @@
 use crate::work::Context;
 use lifeboat_kopia::OpenOptions;
 use lifeboat_kopia::content::IndexSource;
-use lifeboat_kopia::format::time::UnixNanos;
-use lifeboat_repository::EnsureOptions;
-use std::sync::Arc;
+use lifeboat_repository::{EnsureOptions, repository_clock};
 
 /// The most memory for what is read of a repository, of which nothing but its parameters are.
 const MEMORY: u64 = 32 << 20;
@@ -19,7 +17,7 @@ pub(super) fn of_reader(context: &Context) -> EnsureOptions {
         random: context.env.random.0.clone(),
         open: OpenOptions {
             scratch: context.env.scratch.clone(),
-            clock: Arc::new(move || UnixNanos(i64::try_from(clock().as_nanosecond()).unwrap_or(i64::MAX))),
+            clock: repository_clock(move || clock()),
             memory: MEMORY,
             threads: 1,
             indexes: IndexSource::IndexBlobs,
