@@ -7,7 +7,7 @@ use crate::state::lock::lock;
 use crate::walk::context::RestoreContext;
 use lifeboat_object::{GroupResource, ObjectKey};
 use lifeboat_volume::csi::RESTORE_ACTIONS;
-use lifeboat_volume::data_movement::{ClaimToFill, begin as begin_download};
+use lifeboat_volume::data_movement::restore::{ClaimToFill, begin as begin_download};
 use lifeboat_volume::fs_backup::{ClaimsFilled, RestoredPod};
 use serde_json::Value;
 use tokio::time::Instant;

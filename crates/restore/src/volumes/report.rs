@@ -10,7 +10,7 @@ use lifeboat_archive::volume_info::{
 };
 use lifeboat_object::{GroupResource, ObjectKey, first_names};
 use lifeboat_volume::csi::{restored_name, snapshot_of_claim};
-use lifeboat_volume::data_movement::operation_id;
+use lifeboat_volume::data_movement::restore::operation_id;
 use lifeboat_volume::{
     ClaimCopy, ClaimData, FileFormat, FilesOfPods, Loss, MovedSnapshot, Movers, RecordedVolumes, RestoreMeans,
     RestoreMethod, SavedClaim, VolumeOfClaim, plan_claim,

@@ -2,7 +2,7 @@
 
 use crate::volumes::native::NativeVolumeRestore;
 use crate::volumes::retained::RetainedVolumes;
-use lifeboat_volume::data_movement::DownloadSettings;
+use lifeboat_volume::data_movement::restore::DownloadSettings;
 use std::collections::BTreeSet;
 
 /// The volumes of a restore.

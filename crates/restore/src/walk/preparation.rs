@@ -36,7 +36,7 @@ use lifeboat_object::{ApiResource, Catalog, GroupResource, ObjectKey, ResultScop
 use lifeboat_select::{ResourcePolicies, RestoreFilter, RestoredFacts, SelectorError};
 use lifeboat_store::{Archive, OpenOptions, StoreError};
 use lifeboat_volume::csi::{GroupHandle, SnapshotsOfBackup, restore_actions};
-use lifeboat_volume::data_movement::DownloadSettings;
+use lifeboat_volume::data_movement::restore::DownloadSettings;
 use lifeboat_volume::facts::ClaimKey;
 use lifeboat_volume::{BackupOrigin, Movers, RecordedVolumes, RestoreMeans, VolumeFiles};
 use std::collections::{BTreeMap, BTreeSet, HashSet};

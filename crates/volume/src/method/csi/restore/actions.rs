@@ -13,7 +13,7 @@ use crate::method::csi::objects::{GROUP_SNAPSHOT_API, SNAPSHOT_API, SnapshotType
 use crate::method::csi::reference::Reference;
 use crate::method::csi::restore::annotated::is_named_by_annotations;
 use crate::method::csi::secret::named_secret;
-use crate::method::data_movement::{self, await_volume};
+use crate::method::data_movement::restore::{self as data_movement, await_volume};
 use async_trait::async_trait;
 use lifeboat_action::{
     ActionError, ActionScope, OperationProgress, RestoreItemAction, RestoreItemInput, RestoreItemOutput,
