@@ -14,8 +14,13 @@ const LESS: &str = "--least-privilege";
 pub(crate) fn write() -> Result<()> {
     put("kustomize/base/install.yaml", &install(&BASE, "yaml")?)?;
     put("helm/lifeboat/crds/definitions.yaml", &documents(&install(&["--crds-only"], "yaml")?)?)?;
-    let objects: Value = serde_json::from_str(&install(&[&BASE[..], &[LESS]].concat(), "json")?)?;
-    put("helm/lifeboat/files/least-privilege.json", &format!("{:#}\n", rules(&objects)))
+    for (file, flags) in
+        [("least-privilege.json", &[LESS][..]), ("least-privilege-node-agent.json", &[LESS, "--use-node-agent"])]
+    {
+        let objects: Value = serde_json::from_str(&install(&[&BASE[..], flags].concat(), "json")?)?;
+        put(&format!("helm/lifeboat/files/{file}"), &format!("{:#}\n", rules(&objects)))?;
+    }
+    Ok(())
 }
 
 fn put(name: &str, content: &str) -> Result<()> {

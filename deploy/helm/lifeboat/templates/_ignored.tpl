@@ -43,6 +43,12 @@ The values that change nothing, one line each: `path: why`. files/keys.yaml says
 {{- $lines = append $lines "podDisruptionBudget.maxUnavailable: minAvailable is taken" -}}
 {{- end -}}
 {{- end -}}
+{{- if and ((.Values.metrics | default dict).nodeAgentPodMonitor | default dict).enabled (not .Values.deployNodeAgent) -}}
+{{- $lines = append $lines "metrics.nodeAgentPodMonitor.enabled: without deployNodeAgent there is no node agent" -}}
+{{- end -}}
+{{- if and .Values.configuration.dataMoverPrepareTimeout (not .Values.deployNodeAgent) -}}
+{{- $lines = append $lines "configuration.dataMoverPrepareTimeout: without deployNodeAgent there is no node agent" -}}
+{{- end -}}
 {{- range $index, $location := include "lifeboat.backupStorageLocations" . | fromYamlArray -}}
 {{- if and (not $location.bucket) (or $location.name $location.provider $location.prefix $location.config) -}}
 {{- $lines = append $lines (printf "configuration.backupStorageLocation.%d: it names no bucket" $index) -}}

@@ -4,15 +4,18 @@ use super::{chart, template};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// Keys that are read and change nothing that is made: what helm adds, what is listed with the key that asks for it, and what decides
-/// whether a list of ignored values is a failure, of which another test is.
-const WITHOUT_OBJECTS: [&str; 4] = ["global", "nodeAgent", "metrics.nodeAgentPodMonitor.*", "strict"];
+/// Keys that are read and change nothing that is made: what helm adds, and what decides whether a list of ignored values is a failure, of
+/// which another test is.
+const WITHOUT_OBJECTS: [&str; 2] = ["global", "strict"];
 
 /// Values that are no text, by their keys: another one than the chart has, of the kind that the key wants. Any other key gets a text.
 fn samples() -> BTreeMap<&'static str, Value> {
     let (map, list) = (json!({"other": "x"}), json!(["other"]));
     let mut all = BTreeMap::from([
         ("replicas", json!(2)),
+        ("deployNodeAgent", json!(true)),
+        ("nodeAgent.disableHostPath", json!(true)),
+        ("nodeAgent.extraEnvVars", json!({"OTHER": "x"})),
         ("leastPrivilege", json!(true)),
         ("directory.nfs", json!({"server": "nas", "path": "/a"})),
         ("revisionHistoryLimit", json!(3)),
@@ -50,6 +53,21 @@ fn samples() -> BTreeMap<&'static str, Value> {
         "metrics.serviceMonitor.annotations",
         "metrics.serviceMonitor.additionalLabels",
         "metrics.serviceMonitor.tlsConfig",
+        "metrics.nodeAgentPodMonitor.annotations",
+        "metrics.nodeAgentPodMonitor.additionalLabels",
+        "metrics.nodeAgentPodMonitor.tlsConfig",
+        "nodeAgent.resources",
+        "nodeAgent.annotations",
+        "nodeAgent.labels",
+        "nodeAgent.podLabels",
+        "nodeAgent.podSecurityContext",
+        "nodeAgent.containerSecurityContext",
+        "nodeAgent.securityContext",
+        "nodeAgent.lifecycle",
+        "nodeAgent.nodeSelector",
+        "nodeAgent.affinity",
+        "nodeAgent.dnsConfig",
+        "nodeAgent.updateStrategy",
         "metrics.prometheusRule.annotations",
         "metrics.prometheusRule.additionalLabels",
         "upgradeJobResources",
@@ -77,6 +95,12 @@ fn samples() -> BTreeMap<&'static str, Value> {
         "hostAliases",
         "initContainers",
         "tolerations",
+        "nodeAgent.resizePolicy",
+        "nodeAgent.tolerations",
+        "nodeAgent.hostAliases",
+        "nodeAgent.extraVolumes",
+        "nodeAgent.extraVolumeMounts",
+        "nodeAgent.extraArgs",
         "extraVolumes",
         "extraVolumeMounts",
         "metrics.service.ipFamilies",
@@ -94,6 +118,8 @@ fn samples() -> BTreeMap<&'static str, Value> {
     for key in [
         "metrics.enabled",
         "metrics.serviceMonitor.enabled",
+        "metrics.nodeAgentPodMonitor.enabled",
+        "nodeAgent.useScratchEmptyDir",
         "metrics.prometheusRule.enabled",
         "upgradeCRDs",
         "upgradeCRDsJob.automountServiceAccountToken",
@@ -116,6 +142,7 @@ fn beside(key: &str) -> Value {
         json!({"metrics": {"serviceMonitor": {"enabled": true, "autodetect": false},
         "prometheusRule": {"enabled": true, "autodetect": false}}})
     };
+    let agent = |monitor: bool| json!({"deployNodeAgent": true, "metrics": {"nodeAgentPodMonitor": {"enabled": monitor, "autodetect": false}}});
     let location = |more: Value| {
         let mut location = json!({"name": "a", "bucket": "b", "credential": {"name": "c", "key": "d"}});
         location.as_object_mut().expect("a map").extend(more.as_object().cloned().unwrap_or_default());
@@ -130,6 +157,9 @@ fn beside(key: &str) -> Value {
         "configuration.provider" => json!({"configuration": {"backupStorageLocation": location(json!({}))}}),
         "metrics.scrapeInterval" | "metrics.scrapeTimeout" => monitored(),
         key if key.starts_with("metrics.serviceMonitor.") || key.starts_with("metrics.prometheusRule.") => monitored(),
+        "configuration.dataMoverPrepareTimeout" => agent(false),
+        key if key.starts_with("nodeAgent.") => agent(false),
+        key if key.starts_with("metrics.nodeAgentPodMonitor.") => agent(true),
         "podDisruptionBudget.enabled" => json!({}),
         key if key.starts_with("podDisruptionBudget.") => json!({"podDisruptionBudget": {"enabled": true}}),
         key if key.starts_with("configuration.backupStorageLocation.") => {

@@ -10,10 +10,8 @@ pub(in crate::install) const IGNORED: &str =
 configuration.backupStorageLocation.0.storageClass: the chart does not know this key
 configuration.defaultVolumesToRestic: the chart does not know this key
 configuration.repositoryMaintenanceJob: this version maintains no repositories
-deployNodeAgent: this chart makes no node agent yet, so nothing of nodeAgent counts
 deployRestic: the chart does not know this key
 kubectl.image: no Job of this chart runs kubectl
-metrics.nodeAgentPodMonitor.enabled: this chart makes no node agent yet
 metrics.serviceMonitor.honorLabels: the chart does not know this key
 namespace.labels: Helm makes the namespace before the chart is asked; label it yourself
 securityContext: the chart does not know this key
@@ -33,6 +31,7 @@ fn values_of_veleros_chart_are_understood() {
             "BackupStorageLocation default",
             "ClusterRoleBinding velero",
             "ConfigMap velero-pod-volume-restore-config",
+            "DaemonSet node-agent",
             "Deployment velero",
             "Schedule velero-nightly",
             "Secret velero",
@@ -75,6 +74,19 @@ fn values_of_veleros_chart_are_understood() {
         ]
     );
     assert_eq!(pod["volumes"][3]["secret"]["secretName"], "velero");
+    let agent = &all["DaemonSet node-agent"]["spec"]["template"]["spec"];
+    assert_eq!(
+        (
+            &agent["containers"][0]["args"],
+            &agent["containers"][0]["env"][7]["name"],
+            &agent["volumes"][3]["secret"]["secretName"]
+        ),
+        (
+            &json!(["node-agent", "server", "--features=EnableCSI", "--log-format=json"]),
+            &json!("TOKEN"),
+            &json!("velero")
+        )
+    );
     assert_eq!(
         (&pod["securityContext"], &pod["serviceAccountName"]),
         (&json!({"fsGroup": 1337}), &json!("velero-server"))
@@ -161,6 +173,10 @@ configuration.volumeSnapshotLocation.0: it names no provider";
         (
             "podDisruptionBudget: {enabled: true, minAvailable: 1, maxUnavailable: 1}",
             "podDisruptionBudget.maxUnavailable: minAvailable is taken",
+        ),
+        (
+            "metrics: {nodeAgentPodMonitor: {enabled: true}}",
+            "metrics.nodeAgentPodMonitor.enabled: without deployNodeAgent there is no node agent",
         ),
         (
             "rbac: {clusterAdministrator: false, clusterAdministratorName: mine}",
