@@ -1,6 +1,7 @@
 //! The loop: see, decide, do.
 
 mod act;
+mod deliver;
 mod memory;
 mod patch;
 mod world;
@@ -252,6 +253,9 @@ impl Running {
             remembered.cancel_seen.get_or_insert(now);
         }
         let runs = transfer.phase == DataPathPhase::InProgress && owner == Owner::Us;
+        if owner != Owner::Other && transfer.delivery().is_some() {
+            remembered.delivery_seen.get_or_insert(now);
+        }
         if runs {
             remembered.moved.get_or_insert((now, lifeboat_mover::protocol::Bytes::default()));
         }
@@ -266,6 +270,7 @@ impl Running {
             has_queue_room,
             has_slot,
             cancel_seen: remembered.cancel_seen,
+            delivery_seen: remembered.delivery_seen,
             moved_at: remembered.moved.map(|(at, _)| at),
             is_report_due: now >= report_at,
             prepare_timeout: prepare_timeout.unwrap_or(SignedDuration::MAX),
@@ -299,6 +304,9 @@ impl Running {
         match acted {
             Ok(Acted::Stored(stored)) => {
                 remembered.succeeded(step);
+                if step == discriminant(&Step::Again { killed: Vec::new() }) {
+                    remembered.begin_again();
+                }
                 if step == discriminant(&Step::Note { message: String::new() }) {
                     remembered.pause(step, |_| StepBackoff::waits(BETWEEN_NOTES, instant));
                 }

@@ -6,10 +6,12 @@
 //! Start reading at [`rules`].
 
 mod agent;
+mod attempts;
 mod config;
 mod exposer;
 mod health;
 mod host_path;
+mod kind;
 mod kube;
 mod outcome;
 mod pod;

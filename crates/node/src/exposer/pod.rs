@@ -29,7 +29,21 @@ pub(crate) enum MoverVolume {
     /// A directory of the node.
     HostPath(String),
     /// A claim in the namespace of the pod.
-    Claim { name: String, is_block: bool },
+    Claim {
+        name: String,
+        is_block: bool,
+        /// It can be mounted only so.
+        is_read_only: bool,
+        /// Its files keep their SELinux labels.
+        without_relabeling: bool,
+    },
+}
+
+impl MoverVolume {
+    /// A claim into which can be written.
+    pub(crate) fn claim(name: &str, is_block: bool) -> Self {
+        Self::Claim { name: name.to_owned(), is_block, is_read_only: false, without_relabeling: false }
+    }
 }
 
 /// The node on which a mover runs.
@@ -39,8 +53,19 @@ pub(crate) enum Placement {
     Pinned(String),
     /// This one, which the scheduler has chosen for the target.
     Selected(String),
-    /// Any, of those that a selector of the configuration allows.
-    Any(Option<LabelSelector>),
+    /// Any of these.
+    Any(AllowedNodes),
+}
+
+/// The nodes on which a mover may run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct AllowedNodes {
+    /// The selector of the configuration.
+    pub(crate) selector: Option<LabelSelector>,
+    /// Terms of which a node must fulfil one to reach the volume; empty for any node.
+    pub(crate) topology: Vec<Value>,
+    /// Nodes that are left out.
+    pub(crate) avoided: Vec<String>,
 }
 
 /// Everything that a pod is made of.
@@ -49,6 +74,8 @@ pub(crate) struct PodParts<'a> {
     pub(crate) transfer: &'a Transfer,
     pub(crate) template: &'a Template,
     pub(crate) config: &'a NodeAgentConfig,
+    /// The operating system of its node.
+    pub(crate) os: NodeOs,
     pub(crate) volume: MoverVolume,
     pub(crate) placement: Placement,
     /// The claim of the cache.
@@ -60,7 +87,7 @@ pub(crate) struct PodParts<'a> {
 pub(crate) fn mover_pod(parts: &PodParts<'_>) -> Value {
     let PodParts { transfer, template, config, .. } = parts;
     let is_host_path = matches!(parts.volume, MoverVolume::HostPath(_));
-    let is_windows = transfer.node_os() == NodeOs::Windows;
+    let is_windows = parts.os == NodeOs::Windows;
     let (mut volumes, mut mounts) = template.volumes(is_host_path);
     let mut env = template.container("env").as_array().cloned().unwrap_or_default();
     add_folders(&mut volumes, &mut mounts, &mut env);
@@ -82,7 +109,7 @@ pub(crate) fn mover_pod(parts: &PodParts<'_>) -> Value {
     }
     let mut spec = json!({
         "containers": [container], "volumes": volumes, "restartPolicy": "Never", "terminationGracePeriodSeconds": 0,
-        "securityContext": pod_security(is_windows), "os": {"name": if is_windows { "windows" } else { "linux" }},
+        "securityContext": pod_security(parts, is_windows), "os": {"name": if is_windows { "windows" } else { "linux" }},
     });
     for field in ["serviceAccountName", "dnsPolicy", "dnsConfig", "imagePullSecrets"] {
         copy(&mut spec, field, template.spec(field));
@@ -130,6 +157,7 @@ fn labels(parts: &PodParts<'_>) -> Value {
 fn pod_group(kind: TransferKind) -> Option<&'static str> {
     match kind {
         TransferKind::DataDownload => Some("generic-restore-exposer"),
+        TransferKind::DataUpload => Some("snapshot-exposer"),
         TransferKind::PodVolumeRestore | TransferKind::PodVolumeBackup => None,
     }
 }
@@ -169,6 +197,14 @@ fn arguments(parts: &PodParts<'_>) -> Vec<String> {
             format!("--pod-volume-backup={name}"),
             format!("--resource-timeout={timeout}"),
         ],
+        TransferKind::DataUpload => vec![
+            "data-mover".to_owned(),
+            "backup".to_owned(),
+            format!("--volume-path={path}"),
+            format!("--volume-mode={mode}"),
+            format!("--data-upload={name}"),
+            format!("--resource-timeout={timeout}"),
+        ],
     };
     arguments.extend(parts.template.log_arguments());
     arguments
@@ -190,11 +226,18 @@ fn add_volume(parts: &PodParts<'_>, volumes: &mut Vec<Value>, mounts: &mut Vec<V
             }
             mounts.push(mount);
         }
-        MoverVolume::Claim { name: claim, is_block } => {
-            volumes.push(json!({"name": name, "persistentVolumeClaim": {"claimName": claim}}));
+        MoverVolume::Claim { name: claim, is_block, is_read_only, .. } => {
+            let mut source = json!({"claimName": claim});
+            let mut mount = json!({"name": name, "mountPath": path});
+            // A file system that was cut off while it was written to is repaired when it is mounted, which needs the right to write.
+            if *is_read_only {
+                source["readOnly"] = json!(true);
+                mount["readOnly"] = json!(true);
+            }
+            volumes.push(json!({"name": name, "persistentVolumeClaim": source}));
             match is_block {
                 true => container["volumeDevices"] = json!([{"name": name, "devicePath": path}]),
-                false => mounts.push(json!({"name": name, "mountPath": path})),
+                false => mounts.push(mount),
             }
         }
     }
@@ -216,11 +259,15 @@ fn add_folders(volumes: &mut Vec<Value>, mounts: &mut Vec<Value>, env: &mut Vec<
     }
 }
 
-fn pod_security(is_windows: bool) -> Value {
-    match is_windows {
-        true => json!({"windowsOptions": {"runAsUserName": "ContainerAdministrator"}}),
-        false => json!({"runAsUser": 0, "seccompProfile": {"type": "RuntimeDefault"}}),
+fn pod_security(parts: &PodParts<'_>, is_windows: bool) -> Value {
+    if is_windows {
+        return json!({"windowsOptions": {"runAsUserName": "ContainerAdministrator"}});
     }
+    let mut security = json!({"runAsUser": 0, "seccompProfile": {"type": "RuntimeDefault"}});
+    if let MoverVolume::Claim { without_relabeling: true, .. } = parts.volume {
+        security["seLinuxOptions"] = json!({"type": "spc_t"});
+    }
+    security
 }
 
 /// Files of any owner are read, or written, by user 0, with no more rights than that takes.
@@ -253,15 +300,30 @@ fn tolerations(template: &Template, is_windows: bool) -> Vec<Value> {
 
 fn place(parts: &PodParts<'_>, is_windows: bool, spec: &mut Value) {
     let operator = if is_windows { "In" } else { "NotIn" };
-    let mut terms = Vec::new();
+    let (mut needed, mut terms) = (Vec::new(), Vec::new());
     match &parts.placement {
         Placement::Pinned(node) => spec["nodeName"] = json!(node),
         Placement::Selected(node) => spec["nodeSelector"] = json!({"kubernetes.io/hostname": node}),
-        Placement::Any(selector) => terms.extend(selector.iter().flat_map(requirements)),
+        Placement::Any(nodes) => {
+            needed.extend(nodes.selector.iter().flat_map(requirements));
+            terms.clone_from(&nodes.topology);
+            if !nodes.avoided.is_empty() {
+                needed.push(json!({"key": "kubernetes.io/hostname", "operator": "NotIn", "values": nodes.avoided}));
+            }
+        }
     }
-    terms.push(json!({"key": "kubernetes.io/os", "operator": operator, "values": ["windows"]}));
+    needed.push(json!({"key": "kubernetes.io/os", "operator": operator, "values": ["windows"]}));
+    if terms.is_empty() {
+        terms.push(json!({}));
+    }
+    // A node fulfils one of the terms, and so each must demand everything.
+    for term in &mut terms {
+        let mut all = term["matchExpressions"].as_array().cloned().unwrap_or_default();
+        all.extend(needed.iter().cloned());
+        term["matchExpressions"] = Value::Array(all);
+    }
     spec["affinity"] = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
-        "nodeSelectorTerms": [{"matchExpressions": terms}],
+        "nodeSelectorTerms": terms,
     }}});
     if let Some(group) = pod_group(parts.transfer.kind) {
         spec["topologySpreadConstraints"] = json!([{
