@@ -12,8 +12,8 @@ use crate::kube::Kube;
 use crate::resources;
 use crate::rules::{Owner, Situation, Step, next_step};
 use crate::settings::AgentSettings;
-use crate::target::{Target, loss_of_source, readiness};
 use crate::transfer::{Transfer, TransferKey, TransferKind};
+use crate::user_pod::{UserPod, loss_of_source, pod_readiness};
 use act::{Acted, Actor};
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::DataPathPhase;
@@ -238,9 +238,9 @@ impl Running {
             self.next = self.next.min(Instant::now() + LONGEST_PAUSE);
         }
         let kind = transfer.kind;
-        let target_pod = transfer.volume_of_pod().map(|(pod, _)| (pod, self.world.target_pod(&pod.uid)));
-        let target = target_pod.map_or(Target::Ready, |(_, seen)| readiness(kind, seen));
-        let lost_target = match target_pod {
+        let of_user = transfer.volume_of_pod().map(|(pod, _)| (pod, self.world.user_pod(&pod.uid)));
+        let user_pod = of_user.map_or(UserPod::Ready, |(_, seen)| pod_readiness(kind, seen));
+        let lost_user_pod = match of_user {
             Some((pod, None)) if owner == Owner::Us => {
                 let (namespace, name, participle) = (&pod.namespace, &pod.name, kind.participle());
                 Some(format!("the pod {namespace}/{name}, whose volume is {participle}, is gone"))
@@ -265,8 +265,8 @@ impl Running {
             transfer,
             pod,
             owner,
-            target,
-            lost_target,
+            user_pod,
+            lost_user_pod,
             has_queue_room,
             has_slot,
             cancel_seen: remembered.cancel_seen,

@@ -5,6 +5,7 @@
 
 use crate::pod::{ContainerState, PodView};
 use crate::transfer::Transfer;
+use lifeboat_mover::protocol::TOLD_TO_END;
 use serde::{Deserialize, Serialize};
 
 /// On transfers: JSON list of [`KilledMover`], oldest first.
@@ -41,12 +42,14 @@ pub(crate) fn killed_mover(pod: &PodView) -> Option<KilledMover> {
         return None;
     }
     let of_container = pod.containers.iter().find_map(|container| match &container.state {
-        ContainerState::Terminated { exit_code, reason, .. } => Some((*exit_code, reason.as_str())),
+        ContainerState::Terminated { exit_code, reason, message } => {
+            Some((*exit_code, reason.as_str(), message.as_str()))
+        }
         _ => None,
     });
     let reason = match (pod.reason.as_str(), of_container) {
         ("Evicted", _) => format!("data path pod was evicted, message: {}", pod.message),
-        (_, Some((_, "OOMKilled"))) => {
+        (_, Some((_, "OOMKilled", _))) => {
             "the mover's pod was killed because it needed more memory than its limit; raise podResources of the node agent's ConfigMap"
                 .to_owned()
         }
@@ -55,7 +58,8 @@ pub(crate) fn killed_mover(pod: &PodView) -> Option<KilledMover> {
             "" => format!("the mover's pod was ended: {reason}"),
             message => format!("the mover's pod was ended: {reason}: {message}"),
         },
-        (_, Some((code, _))) if BY_SIGNAL.contains(&code) => {
+        (_, Some((_, _, message))) if message.trim_end() == TOLD_TO_END => TOLD_TO_END.to_owned(),
+        (_, Some((code, ..))) if BY_SIGNAL.contains(&code) => {
             format!("the mover's pod was killed on node {} (exit code {code})", pod.node)
         }
         _ => return None,
@@ -102,6 +106,12 @@ mod tests {
             (ended("Failed", 1, "Error"), None),
             (ended("Failed", 139, "Error"), None),
             (json!({"phase": "Failed"}), None),
+            (
+                json!({"phase": "Failed", "containerStatuses": [
+                    {"name": "u", "state": {"terminated": {"exitCode": 1, "reason": "Error", "message": TOLD_TO_END}}},
+                ]}),
+                Some(TOLD_TO_END),
+            ),
             (by_kubelet("Evicted", "low on memory"), Some("data path pod was evicted, message: low on memory")),
             (by_kubelet("Terminated", ""), Some("the mover's pod was ended: Terminated")),
             (by_kubelet("OutOfcpu", "no cpu"), Some("the mover's pod was ended: OutOfcpu: no cpu")),

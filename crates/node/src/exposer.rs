@@ -13,6 +13,7 @@ mod made_volume;
 pub(crate) mod make;
 mod moved_snapshot;
 pub(crate) mod perform;
+mod placement;
 pub(crate) mod pod;
 pub(crate) mod remove;
 #[cfg(test)]

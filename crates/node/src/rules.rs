@@ -8,8 +8,8 @@
 use crate::attempts::{KilledMover, MOST_ATTEMPTS, killed_mover, killed_movers, reasons};
 use crate::outcome::{self, TransferResult};
 use crate::pod::{PodView, Scheduling};
-use crate::target::Target;
 use crate::transfer::{Support, Transfer};
+use crate::user_pod::UserPod;
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{DataPathPhase, NodeOs};
 use lifeboat_mover::protocol::PodEnd;
@@ -22,7 +22,7 @@ pub(crate) const PLACE_LIMIT: SignedDuration = SignedDuration::from_hours(4);
 pub(crate) const STALL_LIMIT: SignedDuration = SignedDuration::from_hours(1);
 /// Interval between two looks at something that tells nothing when it changes.
 pub(crate) const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(5);
-/// The age of a transfer from which on its target is looked for when no node has it.
+/// The age of a transfer from which on the pod with its volume is looked for when no node has it.
 pub(crate) const FIND_AFTER: SignedDuration = SignedDuration::from_secs(60);
 
 /// The agent that acts for a transfer.
@@ -43,10 +43,10 @@ pub(crate) struct Situation<'a> {
     /// Its pod.
     pub(crate) pod: Option<&'a PodView>,
     pub(crate) owner: Owner,
-    /// Its target, while it is new.
-    pub(crate) target: Target,
-    /// The reason for which its target is lost, once it has begun.
-    pub(crate) lost_target: Option<String>,
+    /// The pod with its volume, while it is new; ready where it needs none.
+    pub(crate) user_pod: UserPod,
+    /// The reason for which that pod is lost, once it has begun.
+    pub(crate) lost_user_pod: Option<String>,
     /// The queue of transfers that are prepared has room.
     pub(crate) has_queue_room: bool,
     /// This node may do one more.
@@ -72,8 +72,8 @@ pub(crate) enum Step {
     Wait { reason: String, until: Timestamp },
     /// Adds the finalizer.
     AddFinalizer,
-    /// Looks for a target that is on no node.
-    FindTarget,
+    /// Looks for a pod with its volume that is on no node.
+    FindUserPod,
     /// Takes it for this node.
     Accept,
     /// Makes what its pod needs, and the pod.
@@ -85,7 +85,7 @@ pub(crate) enum Step {
     /// Tells the pod to stop.
     RequestCancel { message: String },
     /// Shows that it is being stopped.
-    Cancel,
+    ShowCanceling,
     /// Shows what it waits for.
     Note { message: String },
     /// Reads the progress and shows it.
@@ -194,15 +194,15 @@ fn new(at: &Situation<'_>) -> Step {
         Owner::Other => return Step::Nothing,
         Owner::Nobody(why) => return Ending::failed(why.clone()),
     }
-    match &at.target {
-        Target::Unseen => Step::FindTarget,
-        Target::Elsewhere => match transfer.meta.creation_timestamp.map(lifeboat_api::Time::timestamp) {
-            Some(made) if at.now.duration_since(made) >= FIND_AFTER => Step::FindTarget,
+    match &at.user_pod {
+        UserPod::Unseen => Step::FindUserPod,
+        UserPod::Elsewhere => match transfer.meta.creation_timestamp.map(lifeboat_api::Time::timestamp) {
+            Some(made) if at.now.duration_since(made) >= FIND_AFTER => Step::FindUserPod,
             _ => Step::Nothing,
         },
-        Target::Lost(why) => Ending::failed(why.clone()),
-        Target::Waiting(reason) => Step::Wait { reason: reason.clone(), until: at.now + LOOK_AGAIN },
-        Target::Ready => match transfer.support() {
+        UserPod::Lost(why) => Ending::failed(why.clone()),
+        UserPod::Waiting(reason) => Step::Wait { reason: reason.clone(), until: at.now + LOOK_AGAIN },
+        UserPod::Ready => match transfer.support() {
             Support::Refused(why) => Ending::failed(why),
             _ if !at.has_queue_room => Step::Wait {
                 reason: "as many are prepared in the cluster as prepareQueueLength allows".to_owned(),
@@ -218,7 +218,7 @@ fn accepted(at: &Situation<'_>) -> Step {
     if is_canceled(transfer) {
         return Ending::canceled(cancel_message(at));
     }
-    if let Some(why) = &at.lost_target {
+    if let Some(why) = &at.lost_user_pod {
         return Ending::failed(why.clone());
     }
     let accepted = transfer.accepted.map_or(at.now, lifeboat_api::Time::timestamp);
@@ -284,7 +284,7 @@ fn prepared(at: &Situation<'_>) -> Step {
     if is_canceled(transfer) {
         return Ending::canceled(cancel_message(at));
     }
-    if let Some(why) = &at.lost_target {
+    if let Some(why) = &at.lost_user_pod {
         return Ending::failed(why.clone());
     }
     let Some(pod) = at.pod else { return without_pod(at, "before it began") };
@@ -313,7 +313,7 @@ fn in_progress(at: &Situation<'_>) -> Step {
     if has_delivery(transfer) {
         return delivering(at);
     }
-    if let (None, Some(why)) = (at.pod, &at.lost_target)
+    if let (None, Some(why)) = (at.pod, &at.lost_user_pod)
         && !is_canceled(transfer)
     {
         return Ending::failed(why.clone());
@@ -321,7 +321,7 @@ fn in_progress(at: &Situation<'_>) -> Step {
     let Some(pod) = at.pod else { return without_pod(at, "while it ran") };
     match outcome::of_transfer(transfer.kind, pod) {
         // The kubelet takes a volume away with its pod: a mover that ends well then may have read a part.
-        Some(PodEnd::Completed(_)) if transfer.kind.is_backup() && at.lost_target.is_some() => {}
+        Some(PodEnd::Completed(_)) if transfer.kind.is_backup() && at.lost_user_pod.is_some() => {}
         Some(PodEnd::Completed(result)) if transfer.kind.is_delivered() => {
             return Step::Deliver { total_bytes: result.total_bytes, since: at.now };
         }
@@ -332,7 +332,7 @@ fn in_progress(at: &Situation<'_>) -> Step {
             return Step::End(Ending { phase, message, result: Some(result), has_no_pod: false });
         }
         Some(PodEnd::Canceled(message)) => return Ending::canceled(message),
-        Some(PodEnd::Failed(_)) if at.lost_target.is_some() => {}
+        Some(PodEnd::Failed(_)) if at.lost_user_pod.is_some() => {}
         Some(PodEnd::Failed(message)) => {
             if let Some(killed) = killed_mover(pod).filter(|_| !is_canceled(transfer)) {
                 return after_kill(at, killed);
@@ -341,7 +341,7 @@ fn in_progress(at: &Situation<'_>) -> Step {
         }
         None => {}
     }
-    if let Some(why) = &at.lost_target {
+    if let Some(why) = &at.lost_user_pod {
         return Ending::failed(why.clone());
     }
     if let Some(why) = pod.unrecoverable() {
@@ -371,7 +371,7 @@ fn stopping(at: &Situation<'_>) -> Step {
         return Step::RequestCancel { message: cancel_message(at) };
     }
     if transfer.phase == DataPathPhase::InProgress {
-        return Step::Cancel;
+        return Step::ShowCanceling;
     }
     let until = at.cancel_seen.unwrap_or(at.now) + CANCEL_LIMIT;
     match at.now >= until {

@@ -25,10 +25,10 @@ const MOST_LINES: u32 = 1000;
 const LOG_LIMIT: Duration = Duration::from_secs(30);
 /// The pause before a wait is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
-/// The pause between two looks at what is being removed.
-const REMOVAL_PAUSE: Duration = Duration::from_secs(1);
-/// The pause between two looks for a target that is on no node.
-const TARGET_PAUSE: Duration = Duration::from_secs(60);
+/// The pause before a look at something that the cluster is about to do.
+const SOON: Duration = Duration::from_secs(1);
+/// The pause between two looks for a pod that is on no node.
+const USER_POD_PAUSE: Duration = Duration::from_secs(60);
 
 /// The result of a step.
 #[derive(Debug)]
@@ -58,20 +58,20 @@ impl Actor {
         match step {
             Step::Nothing | Step::Wait { .. } => Ok(Acted::More),
             Step::AddFinalizer => self.store(transfer, patch::add_finalizer(transfer)).await,
-            Step::FindTarget => self.find_target(transfer).await,
+            Step::FindUserPod => self.find_user_pod(transfer).await,
             Step::Accept => self.accept(transfer).await,
             Step::Expose => self.expose(transfer).await,
             Step::Prepare { node, os } => self.store(transfer, patch::prepare(transfer, &node, os)).await,
             Step::Begin => self.store(transfer, patch::begin(transfer, self.now)).await,
             Step::RequestCancel { message } => self.store(transfer, patch::request_cancel(transfer, &message)).await,
-            Step::Cancel => self.store(transfer, patch::cancel(transfer)).await,
+            Step::ShowCanceling => self.store(transfer, patch::show_canceling(transfer)).await,
             Step::Note { message } => self.store(transfer, patch::note(transfer, &message)).await,
             Step::Report => self.report(transfer).await,
             Step::Deliver { total_bytes, since } => Box::pin(self.deliver(transfer, total_bytes, since)).await,
             Step::Again { killed } => self.begin_again(transfer, &killed).await,
             Step::RemoveKilledPod => {
                 remove_pod(&self.kube, transfer).await?;
-                Ok(Acted::Waits("the pod of a mover that was killed goes".to_owned(), Duration::from_secs(1)))
+                Ok(Acted::Waits("the pod of a mover that was killed goes".to_owned(), SOON))
             }
             Step::End(ending) => self.end(transfer, &ending).await,
             Step::CleanUp => self.clean_up(transfer).await,
@@ -108,8 +108,8 @@ impl Actor {
         let may_wait = transfer.completed.is_some_and(|at| self.now.duration_since(at.timestamp()) < limit);
         match remove_all(&self.kube, transfer, may_wait).await {
             Ok(Removal::Done) => self.store(transfer, patch::remove_finalizer(transfer)).await,
-            Ok(Removal::Waits(reason)) => Ok(Acted::Waits(reason, REMOVAL_PAUSE)),
-            Err(e) if e.is_conflict() => Ok(Acted::Waits("it has changed meanwhile".to_owned(), REMOVAL_PAUSE)),
+            Ok(Removal::Waits(reason)) => Ok(Acted::Waits(reason, SOON)),
+            Err(e) if e.is_conflict() => Ok(Acted::Waits("it has changed meanwhile".to_owned(), SOON)),
             Err(e) => Err(e),
         }
     }
@@ -120,7 +120,7 @@ impl Actor {
         let Some(last) = killed.last() else { return Ok(Acted::More) };
         match self.own_pod(transfer).await? {
             Some(_) if last.pod.is_empty() => {
-                return Ok(Acted::Waits("its pod is there after all".to_owned(), Duration::from_secs(1)));
+                return Ok(Acted::Waits("its pod is there after all".to_owned(), SOON));
             }
             Some(pod) => self.copy_log(transfer, &pod).await,
             None => {}
@@ -137,7 +137,7 @@ impl Actor {
     }
 
     /// Looks for the pod of a transfer that no agent takes up, and ends the transfer when it is gone.
-    async fn find_target(&self, transfer: &Transfer) -> Result<Acted, ClusterError> {
+    async fn find_user_pod(&self, transfer: &Transfer) -> Result<Acted, ClusterError> {
         let Some((of, _)) = transfer.volume_of_pod() else { return Ok(Acted::More) };
         let (namespace, name, participle) = (&of.namespace, &of.name, transfer.kind.participle());
         let pod = self.kube.find(&resources::pods(), Some(namespace), name).await?;
@@ -145,7 +145,7 @@ impl Actor {
             let why = format!("the pod {namespace}/{name}, whose volume is to be {participle}, is gone");
             return self.fail(transfer, why).await;
         }
-        Ok(Acted::Waits(format!("the node agent on the node of pod {namespace}/{name}"), TARGET_PAUSE))
+        Ok(Acted::Waits(format!("the node agent on the node of pod {namespace}/{name}"), USER_POD_PAUSE))
     }
 
     async fn accept(&self, transfer: &Transfer) -> Result<Acted, ClusterError> {
@@ -175,6 +175,7 @@ impl Actor {
                 self.store(transfer, patch::note(transfer, &reason)).await
             }
             Err(ExposeError::Waits(reason)) => Ok(Acted::Waits(reason, LOOK_AGAIN)),
+            Err(ExposeError::Soon(reason)) => Ok(Acted::Waits(reason, SOON)),
             Err(ExposeError::Cluster(e)) if ExposeError::can_pass_of(&e) => Err(e),
             Err(why) => self.fail(transfer, format!("{}: {why}", transfer.kind.expose_context())).await,
         }
@@ -203,7 +204,7 @@ impl Actor {
     pub(super) async fn end(&self, transfer: &Transfer, ending: &Ending) -> Result<Acted, ClusterError> {
         if let Some(pod) = &self.own_pod(transfer).await? {
             if ending.has_no_pod {
-                return Ok(Acted::Waits("its pod is there after all".to_owned(), Duration::from_secs(1)));
+                return Ok(Acted::Waits("its pod is there after all".to_owned(), SOON));
             }
             self.copy_log(transfer, pod).await;
         }

@@ -1,10 +1,10 @@
-//! Brings the volume of a download to its claim, by the steps of [`rebind`].
+//! Brings the volume of a download to its claim, by the steps of [`crate::delivery`].
 
 use crate::agent::act::{Acted, Actor};
+use crate::delivery::{DeliveryStep, DeliveryView, begin, next_delivery_step};
 use crate::exposer::remove::remove_pod;
 use crate::kube::{ObjectName, is_owned_by, text, uid};
 use crate::outcome::TransferResult;
-use crate::rebind::{self, DeliveryStep, DeliveryView, next_step};
 use crate::resources;
 use crate::rules::Ending;
 use crate::transfer::{Delivery, Transfer, TransferRequest};
@@ -46,7 +46,7 @@ impl Actor {
         let pod = self.kube.find(&resources::pods(), own, &transfer.meta.name).await?;
         let has_pod = pod.is_some_and(|pod| is_owned_by(&pod, &transfer.meta.uid));
         let is_attached = !has_pod && claim.is_some() && self.is_attached(&delivery.volume).await?;
-        let step = next_step(&DeliveryView {
+        let step = next_delivery_step(&DeliveryView {
             target_spec,
             delivery: &delivery,
             volume: volume.as_ref(),
@@ -117,7 +117,7 @@ impl Actor {
             total_bytes,
             begun: Time::new(self.now),
         };
-        self.store(transfer, rebind::begin(transfer, &delivery)).await
+        self.store(transfer, begin(transfer, &delivery)).await
     }
 
     async fn is_attached(&self, volume: &str) -> Result<bool, ClusterError> {

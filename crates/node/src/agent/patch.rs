@@ -84,7 +84,7 @@ pub(super) fn request_cancel(transfer: &Transfer, message: &str) -> Value {
     of(transfer, json!({}), json!({"spec": {"cancel": true}, "status": {"message": message}}))
 }
 
-pub(super) fn cancel(transfer: &Transfer) -> Value {
+pub(super) fn show_canceling(transfer: &Transfer) -> Value {
     of(transfer, json!({}), json!({"status": {"phase": DataPathPhase::Canceling}}))
 }
 
@@ -104,7 +104,8 @@ pub(super) fn end(transfer: &Transfer, ending: &Ending, now: Timestamp) -> Value
         if let Some(SavedVolume { snapshot_id, path, incremental_bytes }) = saved {
             status["snapshotID"] = json!(snapshot_id);
             status["path"] = json!(path);
-            status["incrementalBytes"] = json!(incremental_bytes);
+            // As Velero leaves it out.
+            status["incrementalBytes"] = json!(Some(incremental_bytes).filter(|bytes| **bytes != 0));
         }
     }
     of(transfer, json!({"labels": {LABEL_EXPOSE_ON_GOING: null}}), json!({"status": status}))

@@ -117,7 +117,6 @@ pub(crate) fn next_step(view: &HandoverView<'_>) -> HandoverStep {
         ));
     }
     match release(view.source, view.source_content, &moved) {
-        Some(ReleaseStep::Wait(reason)) => HandoverStep::Wait(reason),
         Some(step) => HandoverStep::Release(step),
         None => HandoverStep::Done(moved),
     }

@@ -1,11 +1,12 @@
-//! The pod in which a mover runs (cli-and-install.md 4.3 to 4.6). Pure.
+//! The pod in which a mover runs. Pure.
 
 use crate::config::NodeAgentConfig;
+use crate::exposer::placement::{Placement, place};
 use crate::template::Template;
 use crate::transfer::{Transfer, TransferKind};
 use lifeboat_api::well_known::{ANNOTATION_IAM_ROLE, LABEL_AZURE_WORKLOAD_IDENTITY, LABEL_EXPOSER_POD_GROUP};
-use lifeboat_api::{Duration, LabelSelector, NodeOs};
-use serde_json::{Map, Value, json};
+use lifeboat_api::{Duration, NodeOs};
+use serde_json::{Value, json};
 
 /// The mount of the cache volume, and its name.
 const CACHE_AT: &str = "/cachedir";
@@ -44,28 +45,6 @@ impl MoverVolume {
     pub(crate) fn claim(name: &str, is_block: bool) -> Self {
         Self::Claim { name: name.to_owned(), is_block, is_read_only: false, without_relabeling: false }
     }
-}
-
-/// The node on which a mover runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Placement {
-    /// This one, without asking the scheduler.
-    Pinned(String),
-    /// This one, which the scheduler has chosen for the target.
-    Selected(String),
-    /// Any of these.
-    Any(AllowedNodes),
-}
-
-/// The nodes on which a mover may run.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct AllowedNodes {
-    /// The selector of the configuration.
-    pub(crate) selector: Option<LabelSelector>,
-    /// Terms of which a node must fulfil one to reach the volume; empty for any node.
-    pub(crate) topology: Vec<Value>,
-    /// Nodes that are left out.
-    pub(crate) avoided: Vec<String>,
 }
 
 /// Everything that a pod is made of.
@@ -121,7 +100,7 @@ pub(crate) fn mover_pod(parts: &PodParts<'_>) -> Value {
     if !tolerations.is_empty() {
         spec["tolerations"] = Value::Array(tolerations);
     }
-    place(parts, is_windows, &mut spec);
+    place(&parts.placement, pod_group(transfer.kind), is_windows, &mut spec);
     let mut metadata = json!({
         "name": transfer.meta.name, "namespace": transfer.meta.namespace, "labels": labels(parts),
         "ownerReferences": [transfer.owner_reference()],
@@ -296,58 +275,6 @@ fn tolerations(template: &Template, is_windows: bool) -> Vec<Value> {
         }
     }
     tolerations
-}
-
-fn place(parts: &PodParts<'_>, is_windows: bool, spec: &mut Value) {
-    let operator = if is_windows { "In" } else { "NotIn" };
-    let (mut needed, mut terms) = (Vec::new(), Vec::new());
-    match &parts.placement {
-        Placement::Pinned(node) => spec["nodeName"] = json!(node),
-        Placement::Selected(node) => spec["nodeSelector"] = json!({"kubernetes.io/hostname": node}),
-        Placement::Any(nodes) => {
-            needed.extend(nodes.selector.iter().flat_map(requirements));
-            terms.clone_from(&nodes.topology);
-            if !nodes.avoided.is_empty() {
-                needed.push(json!({"key": "kubernetes.io/hostname", "operator": "NotIn", "values": nodes.avoided}));
-            }
-        }
-    }
-    needed.push(json!({"key": "kubernetes.io/os", "operator": operator, "values": ["windows"]}));
-    if terms.is_empty() {
-        terms.push(json!({}));
-    }
-    // A node fulfils one of the terms, and so each must demand everything.
-    for term in &mut terms {
-        let mut all = term["matchExpressions"].as_array().cloned().unwrap_or_default();
-        all.extend(needed.iter().cloned());
-        term["matchExpressions"] = Value::Array(all);
-    }
-    spec["affinity"] = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
-        "nodeSelectorTerms": terms,
-    }}});
-    if let Some(group) = pod_group(parts.transfer.kind) {
-        spec["topologySpreadConstraints"] = json!([{
-            "maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway",
-            "labelSelector": {"matchLabels": {LABEL_EXPOSER_POD_GROUP: group}},
-        }]);
-    }
-}
-
-/// The requirements of a selector of labels, for the labels of nodes.
-fn requirements(selector: &LabelSelector) -> Vec<Value> {
-    let labels = selector.match_labels.iter();
-    let labels = labels.map(|(key, value)| json!({"key": key, "operator": "In", "values": [value]}));
-    let expressions = selector.match_expressions.iter().map(|expression| {
-        let mut requirement = Map::from_iter([
-            ("key".to_owned(), json!(expression.key)),
-            ("operator".to_owned(), json!(expression.operator)),
-        ]);
-        if !expression.values.is_empty() {
-            requirement.insert("values".to_owned(), json!(expression.values));
-        }
-        Value::Object(requirement)
-    });
-    labels.chain(expressions).collect()
 }
 
 fn copy(into: &mut Value, field: &str, value: &Value) {

@@ -2,7 +2,8 @@ mod handover;
 mod uploads;
 
 use super::claim::{CACHE_LIMIT_MB, cache_claim, restore_claim};
-use super::pod::{AllowedNodes, MoverVolume, Placement, PodParts, mover_pod};
+use super::placement::{AllowedNodes, Placement};
+use super::pod::{MoverVolume, PodParts, mover_pod};
 use crate::config::{CacheClaim, NodeAgentConfig};
 use crate::template::{Template, TemplateError};
 use crate::transfer::{Transfer, TransferKind};

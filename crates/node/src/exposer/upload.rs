@@ -8,7 +8,8 @@ use crate::exposer::error::ExposeError;
 use crate::exposer::handover::{HandoverStep, HandoverView, next_step};
 use crate::exposer::make::ensure;
 use crate::exposer::moved_snapshot::MovedSnapshot;
-use crate::exposer::pod::{AllowedNodes, MoverVolume, Placement, PodParts};
+use crate::exposer::placement::{AllowedNodes, Placement};
+use crate::exposer::pod::{MoverVolume, PodParts};
 use crate::exposer::upload_objects::{UploadObjects, perform_release};
 use crate::kube::{ObjectName, text};
 use crate::resources;
@@ -81,7 +82,7 @@ impl Exposer<'_> {
                 HandoverStep::CreateContent(object) => self.create(&contents, None, &object).await?,
                 HandoverStep::Release(step) => match perform_release(self.kube, spec, &step).await {
                     Ok(None) => {}
-                    Ok(Some(reason)) => return Err(ExposeError::Waits(reason)),
+                    Ok(Some(reason)) => return Err(ExposeError::Soon(reason)),
                     Err(e) if e.is_conflict() || e.is_not_found() => {}
                     Err(e) => return Err(e.into()),
                 },
@@ -90,7 +91,7 @@ impl Exposer<'_> {
                 HandoverStep::Done(moved) => return Ok(moved),
             }
         }
-        Err(ExposeError::Waits("the copy of the snapshot changes all the time".to_owned()))
+        Err(ExposeError::Soon("the copy of the snapshot changes all the time".to_owned()))
     }
 
     /// Creates an object; one that is there is looked at in the next step.

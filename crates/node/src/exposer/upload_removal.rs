@@ -12,7 +12,7 @@ use crate::kube::{text, uid};
 use crate::transfer::Transfer;
 use serde_json::{Value, json};
 
-/// On a content: its driver shall delete the snapshot with it.
+/// On a content: its driver shall do as its policy says, and let it go.
 const BEING_DELETED: &str = "snapshot.storage.kubernetes.io/volumesnapshot-being-deleted";
 
 /// The objects of a DataUpload that has ended, and whose pod is gone.
@@ -125,11 +125,11 @@ pub(crate) fn next_step(view: &RemovalView<'_>) -> RemovalStep {
     RemovalStep::Done { left: waits }
 }
 
-/// The patch by which a content whose snapshot goes with it has its driver delete that; `None` where it has it, or where the snapshot stays.
+/// The patch by which the driver of a content is told of its deletion; `None` where it is. Without it the content is never let go, not even
+/// one that retains its snapshot.
 fn told_to_delete(content: &Value) -> Option<Value> {
-    let is_kept = text(content, &["spec", "deletionPolicy"]) != "Delete";
     let is_told = !content["metadata"]["annotations"][BEING_DELETED].is_null();
-    (!is_kept && !is_told).then(|| {
+    (!is_told).then(|| {
         json!({"metadata": {
             "resourceVersion": content["metadata"]["resourceVersion"], "annotations": {BEING_DELETED: "yes"},
         }})

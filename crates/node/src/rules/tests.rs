@@ -69,8 +69,8 @@ fn situation(transfer: &Transfer) -> Situation<'_> {
         transfer,
         pod: None,
         owner: Owner::Us,
-        target: Target::Ready,
-        lost_target: None,
+        user_pod: UserPod::Ready,
+        lost_user_pod: None,
         delivery_seen: None,
         has_queue_room: true,
         has_slot: true,
@@ -119,17 +119,20 @@ fn a_new_transfer_is_accepted_when_target_and_queue_allow_it() {
         assert_eq!(next_step(&at), Step::Accept);
         let full = "as many are prepared in the cluster as prepareQueueLength allows";
         assert_eq!(next_step(&Situation { has_queue_room: false, ..at.clone() }), wait(full, 5));
-        assert_eq!(next_step(&Situation { target: Target::Waiting("w".into()), ..at.clone() }), wait("w", 5));
-        assert_eq!(next_step(&Situation { target: Target::Lost("l".into()), ..at.clone() }), Ending::failed("l"));
-        assert_eq!(next_step(&Situation { target: Target::Elsewhere, ..at.clone() }), Step::Nothing);
-        for (made, expected) in [(59, Step::Nothing), (60, Step::FindTarget)] {
+        assert_eq!(next_step(&Situation { user_pod: UserPod::Waiting("w".into()), ..at.clone() }), wait("w", 5));
+        assert_eq!(next_step(&Situation { user_pod: UserPod::Lost("l".into()), ..at.clone() }), Ending::failed("l"));
+        assert_eq!(next_step(&Situation { user_pod: UserPod::Elsewhere, ..at.clone() }), Step::Nothing);
+        for (made, expected) in [(59, Step::Nothing), (60, Step::FindUserPod)] {
             let old = transfer(kind, "New", json!({"metadata": {"creationTimestamp": ago(made)}}));
-            assert_eq!(next_step(&Situation { target: Target::Elsewhere, ..situation(&old) }), expected);
+            assert_eq!(next_step(&Situation { user_pod: UserPod::Elsewhere, ..situation(&old) }), expected);
         }
         // Any agent ends it when it is canceled.
         let asked = transfer(kind, "New", json!({"spec": {"cancel": true}}));
         let ends = Ending::canceled(format!("Cancel was asked for; nothing was {}", kind.participle()));
-        assert_eq!(next_step(&Situation { target: Target::Elsewhere, owner: Owner::Other, ..situation(&asked) }), ends);
+        assert_eq!(
+            next_step(&Situation { user_pod: UserPod::Elsewhere, owner: Owner::Other, ..situation(&asked) }),
+            ends
+        );
         let deleted = transfer(kind, "New", json!({"metadata": {"deletionTimestamp": NOW}}));
         let message = format!("Cancel {} because it is being deleted", kind.short_word());
         assert_eq!(next_step(&situation(&deleted)), Ending::canceled(message));
@@ -278,7 +281,7 @@ fn a_running_transfer_ends_as_its_pod_does() {
                 None,
                 gone(DataPathPhase::Canceled, "Cancel was asked for; nothing was restored"),
             ),
-            (json!({"spec": {"cancel": true}}), Some(running.clone()), Step::Cancel),
+            (json!({"spec": {"cancel": true}}), Some(running.clone()), Step::ShowCanceling),
             (
                 json!({"metadata": {"deletionTimestamp": NOW}}),
                 Some(running.clone()),
@@ -297,7 +300,7 @@ fn a_running_transfer_ends_as_its_pod_does() {
     };
     assert!(stalled.message.starts_with("data path restore failed: no byte was moved for 1 h"), "{}", stalled.message);
     assert_eq!(
-        next_step(&Situation { lost_target: Some("the pod is gone".into()), ..at }),
+        next_step(&Situation { lost_user_pod: Some("the pod is gone".into()), ..at }),
         Ending::failed("the pod is gone")
     );
 }
@@ -340,7 +343,7 @@ fn a_backup_of_a_volume_ends_with_its_snapshot_or_without_one_if_empty() {
     // The kubelet has taken the volume away while it was read, or nearly so.
     for snapshot in ["k1", ""] {
         let pod = ended("Succeeded", &saved(snapshot, 7));
-        let lost = Situation { pod: Some(&pod), lost_target: Some("the pod is gone".into()), ..situation(&running) };
+        let lost = Situation { pod: Some(&pod), lost_user_pod: Some("the pod is gone".into()), ..situation(&running) };
         assert_eq!(next_step(&lost), Ending::failed("the pod is gone"));
     }
 }
@@ -352,7 +355,7 @@ fn a_new_backup_of_a_volume_is_begun_on_its_own_node_only() {
     assert_eq!(next_step(&Situation { owner: Owner::Other, ..at.clone() }), Step::Nothing);
     let nobody = Situation { owner: Owner::Nobody("node n1 is gone".into()), ..at.clone() };
     assert_eq!(next_step(&nobody), Ending::failed("node n1 is gone"));
-    assert_eq!(next_step(&Situation { target: Target::Unseen, ..at }), Step::FindTarget);
+    assert_eq!(next_step(&Situation { user_pod: UserPod::Unseen, ..at }), Step::FindUserPod);
 }
 
 #[test]
@@ -470,7 +473,7 @@ fn a_killed_mover_is_not_replaced_after_a_cancellation_or_without_its_volume() {
     assert_eq!(next_step(&Situation { pod: Some(&pod), ..situation(&canceled) }), failed);
     let lost = transfer(TransferKind::PodVolumeBackup, "InProgress", json!({}));
     for pod in [Some(&pod), None] {
-        let at = Situation { pod, lost_target: Some("the pod is gone".into()), ..situation(&lost) };
+        let at = Situation { pod, lost_user_pod: Some("the pod is gone".into()), ..situation(&lost) };
         assert_eq!(next_step(&at), Ending::failed("the pod is gone"));
     }
 }

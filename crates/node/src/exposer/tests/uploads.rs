@@ -2,7 +2,8 @@ use super::{config, download, pod_of, upload};
 use crate::config::{BackupClaim, NodeAgentConfig};
 use crate::exposer::backup_claim::{SnapshotSource, VolumeUsers, backup_claim, os_of, topology};
 use crate::exposer::moved_snapshot::MovedSnapshot;
-use crate::exposer::pod::{AllowedNodes, MoverVolume, Placement};
+use crate::exposer::placement::{AllowedNodes, Placement};
+use crate::exposer::pod::MoverVolume;
 use lifeboat_api::NodeOs;
 use serde_json::{Value, json};
 
