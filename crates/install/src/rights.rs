@@ -81,7 +81,7 @@ fn cluster_rules() -> Vec<Value> {
 }
 
 /// The rights that node agents need in all namespaces besides: volumes are handed from a mover's claim to the claim of an
-/// application.
+/// application, and snapshots to the namespace of the movers, with the rights that backups have.
 fn cluster_rules_of_node_agents() -> Vec<Value> {
     rules(json!([
         // A claim whose first pod was given a node; the labels of nodes.
@@ -99,6 +99,8 @@ fn own_rules_of_node_agents() -> Vec<Value> {
         {"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"]},
         {"apiGroups": [""], "resources": ["persistentvolumeclaims"],
             "verbs": ["get", "list", "watch", "create", "patch", "delete"]},
+        // Copies of Secrets that a driver wants beside a claim; those of ConfigMaps may be deleted as others.
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["delete"]},
         // Movers tell their progress by events of their resource.
         {"apiGroups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["get", "list", "watch"]},
         // The pods of movers are made after that of the node agent.

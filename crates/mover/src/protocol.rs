@@ -12,6 +12,9 @@ pub const TERMINATION_FILE: &str = "/dev/termination-log";
 /// The end of an error's text by which a node agent sees that the transfer was canceled and did not fail.
 pub const CANCELED: &str = "data path is canceled";
 
+/// The termination message of a mover that was told to end by a signal: it says nothing about the volume.
+pub const TOLD_TO_END: &str = "the mover's pod was told to end before the transfer was done";
+
 /// The most bytes of a termination message (Kubernetes cuts longer ones).
 pub const TERMINATION_LIMIT: usize = 4096;
 

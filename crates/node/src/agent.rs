@@ -1,6 +1,7 @@
 //! The loop: see, decide, do.
 
 mod act;
+mod deliver;
 mod memory;
 mod patch;
 mod world;
@@ -11,8 +12,8 @@ use crate::kube::Kube;
 use crate::resources;
 use crate::rules::{Owner, Situation, Step, next_step};
 use crate::settings::AgentSettings;
-use crate::target::{Target, loss_of_source, readiness};
 use crate::transfer::{Transfer, TransferKey, TransferKind};
+use crate::user_pod::{UserPod, loss_of_source, pod_readiness};
 use act::{Acted, Actor};
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::DataPathPhase;
@@ -237,9 +238,9 @@ impl Running {
             self.next = self.next.min(Instant::now() + LONGEST_PAUSE);
         }
         let kind = transfer.kind;
-        let target_pod = transfer.volume_of_pod().map(|(pod, _)| (pod, self.world.target_pod(&pod.uid)));
-        let target = target_pod.map_or(Target::Ready, |(_, seen)| readiness(kind, seen));
-        let lost_target = match target_pod {
+        let of_user = transfer.volume_of_pod().map(|(pod, _)| (pod, self.world.user_pod(&pod.uid)));
+        let user_pod = of_user.map_or(UserPod::Ready, |(_, seen)| pod_readiness(kind, seen));
+        let lost_user_pod = match of_user {
             Some((pod, None)) if owner == Owner::Us => {
                 let (namespace, name, participle) = (&pod.namespace, &pod.name, kind.participle());
                 Some(format!("the pod {namespace}/{name}, whose volume is {participle}, is gone"))
@@ -252,6 +253,9 @@ impl Running {
             remembered.cancel_seen.get_or_insert(now);
         }
         let runs = transfer.phase == DataPathPhase::InProgress && owner == Owner::Us;
+        if owner != Owner::Other && transfer.delivery().is_some() {
+            remembered.delivery_seen.get_or_insert(now);
+        }
         if runs {
             remembered.moved.get_or_insert((now, lifeboat_mover::protocol::Bytes::default()));
         }
@@ -261,11 +265,12 @@ impl Running {
             transfer,
             pod,
             owner,
-            target,
-            lost_target,
+            user_pod,
+            lost_user_pod,
             has_queue_room,
             has_slot,
             cancel_seen: remembered.cancel_seen,
+            delivery_seen: remembered.delivery_seen,
             moved_at: remembered.moved.map(|(at, _)| at),
             is_report_due: now >= report_at,
             prepare_timeout: prepare_timeout.unwrap_or(SignedDuration::MAX),
@@ -299,6 +304,9 @@ impl Running {
         match acted {
             Ok(Acted::Stored(stored)) => {
                 remembered.succeeded(step);
+                if step == discriminant(&Step::Again { killed: Vec::new() }) {
+                    remembered.begin_again();
+                }
                 if step == discriminant(&Step::Note { message: String::new() }) {
                     remembered.pause(step, |_| StepBackoff::waits(BETWEEN_NOTES, instant));
                 }

@@ -1,4 +1,4 @@
-//! The ConfigMap of the node agent: JSON under one key (cli-and-install.md 4.2). Pure.
+//! The ConfigMap of the node agent: JSON under one key. Pure.
 
 mod raw;
 
@@ -36,8 +36,6 @@ pub struct NodeAgentConfig {
     pub(crate) pod_labels: Option<BTreeMap<String, String>>,
     /// Annotations of the pods, instead of those that they inherit.
     pub(crate) pod_annotations: Option<BTreeMap<String, String>>,
-    /// The service account with which changed blocks are asked for.
-    pub(crate) snapshot_metadata_account: String,
 }
 
 /// The number of transfers at once on nodes with these labels.
@@ -215,6 +213,12 @@ fn from_raw(raw: RawConfig, warnings: &mut Vec<String>) -> NodeAgentConfig {
         }
         !cache.storage_class.is_empty()
     });
+    if raw.csi_snapshot_metadata_service_configs.is_some_and(|configs| !configs.sa_name.is_empty()) {
+        warnings.push(
+            "csiSnapshotMetadataServiceConfigs has no effect in this version: whole volumes are read, and no changed blocks are asked for"
+                .to_owned(),
+        );
+    }
     let restore = raw.restore_pvc.unwrap_or_default();
     let resources = raw.pod_resources.and_then(|resources| match container_resources(&resources) {
         Ok(resources) => resources,
@@ -240,7 +244,6 @@ fn from_raw(raw: RawConfig, warnings: &mut Vec<String>) -> NodeAgentConfig {
         cache,
         pod_labels: raw.pod_labels.filter(|labels| !labels.is_empty()),
         pod_annotations: raw.pod_annotations.filter(|annotations| !annotations.is_empty()),
-        snapshot_metadata_account: raw.csi_snapshot_metadata_service_configs.unwrap_or_default().sa_name,
     }
 }
 

@@ -68,6 +68,7 @@ impl Health {
                 TransferKind::PodVolumeRestore => "pod_volume_restore",
                 TransferKind::DataDownload => "data_download",
                 TransferKind::PodVolumeBackup => "pod_volume_backup",
+                TransferKind::DataUpload => "data_upload",
             };
             let metric = format!("podVolume_{name}_{word}_total");
             let count = count.load(Ordering::Relaxed);

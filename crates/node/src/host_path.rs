@@ -1,4 +1,4 @@
-//! The directory of a pod's volume on the node (cli-and-install.md 4.6).
+//! The directory of a pod's volume on the node.
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};

@@ -2,25 +2,27 @@
 //!
 //! A resource ([`transfer`]) asks for the bytes of a volume. [`rules`] decide from the resource, its pod and the time which step comes
 //! next; nothing else is remembered, so that an agent that starts anew goes on where the last one was. [`agent`] sees and acts:
-//! it makes what a pod needs ([`exposer`]), starts the pod, reads how it ended, and brings the volume to its claim ([`rebind`]).
+//! it makes what a pod needs ([`exposer`]), starts the pod, reads how it ended, and brings the volume to its claim ([`delivery`]).
 //! Start reading at [`rules`].
 
 mod agent;
+mod attempts;
 mod config;
+mod delivery;
 mod exposer;
 mod health;
 mod host_path;
+mod kind;
 mod kube;
 mod outcome;
 mod pod;
-mod rebind;
 mod resources;
 mod rules;
 mod settings;
 mod start;
-mod target;
 mod template;
 mod transfer;
+mod user_pod;
 
 pub use agent::{Agent, AgentError, run};
 pub use config::{ConfigError, NodeAgentConfig, ParsedConfig};

@@ -14,6 +14,8 @@ pub(crate) struct PodView {
     /// The UIDs of its owners.
     pub(crate) owners: Vec<String>,
     pub(crate) node: String,
+    /// The operating system that its node must have; empty for any.
+    pub(crate) os: String,
     pub(crate) phase: String,
     pub(crate) is_being_deleted: bool,
     pub(crate) is_ready: bool,
@@ -148,6 +150,7 @@ struct RawOwner {
 #[serde(default, rename_all = "camelCase")]
 struct RawSpec {
     node_name: String,
+    os: RawNamed,
     init_containers: Vec<RawNamed>,
 }
 
@@ -236,6 +239,7 @@ impl From<RawPod> for PodView {
             labels: metadata.labels,
             owners: metadata.owner_references.into_iter().map(|owner| owner.uid).collect(),
             node: spec.node_name,
+            os: spec.os.name,
             is_being_deleted: metadata.deletion_timestamp.is_some(),
             init_names: spec.init_containers.into_iter().map(|container| container.name).collect(),
             init_containers: status.init_container_statuses.into_iter().map(Into::into).collect(),

@@ -45,3 +45,11 @@ pub(crate) fn attachments() -> ApiResource {
 pub(crate) fn priority_classes() -> ApiResource {
     ApiResource::new("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass")
 }
+
+pub(crate) fn snapshots() -> ApiResource {
+    ApiResource::new("snapshot.storage.k8s.io", "v1", "volumesnapshots", "VolumeSnapshot")
+}
+
+pub(crate) fn snapshot_contents() -> ApiResource {
+    ApiResource::new("snapshot.storage.k8s.io", "v1", "volumesnapshotcontents", "VolumeSnapshotContent")
+}

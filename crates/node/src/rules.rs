@@ -1,15 +1,17 @@
-//! The next step of a transfer: resource, pod, node and time in, step and reason out (kopia-and-data-path.md B.8.1). Pure.
+//! The next step of a transfer: resource, pod, node and time in, step and reason out. Pure.
 //!
+//! The phases are New, Accepted (the pod is made), Prepared (it runs and waits), InProgress, Canceling, and then Completed, Failed or Canceled.
 //! The state machine is the same for all kinds. A step is taken again until the resource shows it, so each must be repeatable. A phase that ends
 //! a transfer is written first; then what was made for it is removed, and the finalizer, which says that this is still owed, is
 //! the last to go. So nothing is left when an agent dies in between.
 
+use crate::attempts::{KilledMover, MOST_ATTEMPTS, killed_mover, killed_movers, reasons};
 use crate::outcome::{self, TransferResult};
 use crate::pod::{PodView, Scheduling};
-use crate::target::Target;
 use crate::transfer::{Support, Transfer};
+use crate::user_pod::UserPod;
 use jiff::{SignedDuration, Timestamp};
-use lifeboat_api::DataPathPhase;
+use lifeboat_api::{DataPathPhase, NodeOs};
 use lifeboat_mover::protocol::PodEnd;
 
 /// Time in which a pod that was told to stop ends by itself; then it is removed.
@@ -20,10 +22,8 @@ pub(crate) const PLACE_LIMIT: SignedDuration = SignedDuration::from_hours(4);
 pub(crate) const STALL_LIMIT: SignedDuration = SignedDuration::from_hours(1);
 /// Interval between two looks at something that tells nothing when it changes.
 pub(crate) const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(5);
-/// The age of a transfer from which on its target is looked for when no node has it.
+/// The age of a transfer from which on the pod with its volume is looked for when no node has it.
 pub(crate) const FIND_AFTER: SignedDuration = SignedDuration::from_secs(60);
-/// The message of the backup of a volume in which nothing is.
-const EMPTY_VOLUME: &str = "volume was empty so no snapshot was taken";
 
 /// The agent that acts for a transfer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,16 +43,18 @@ pub(crate) struct Situation<'a> {
     /// Its pod.
     pub(crate) pod: Option<&'a PodView>,
     pub(crate) owner: Owner,
-    /// Its target, while it is new.
-    pub(crate) target: Target,
-    /// The reason for which its target is lost, once it has begun.
-    pub(crate) lost_target: Option<String>,
+    /// The pod with its volume, while it is new; ready where it needs none.
+    pub(crate) user_pod: UserPod,
+    /// The reason for which that pod is lost, once it has begun.
+    pub(crate) lost_user_pod: Option<String>,
     /// The queue of transfers that are prepared has room.
     pub(crate) has_queue_room: bool,
     /// This node may do one more.
     pub(crate) has_slot: bool,
     /// The time at which this agent first saw that it shall stop.
     pub(crate) cancel_seen: Option<Timestamp>,
+    /// The time at which this agent first saw that its volume is on its way to the claim.
+    pub(crate) delivery_seen: Option<Timestamp>,
     /// The time at which this agent last saw that bytes were moved.
     pub(crate) moved_at: Option<Timestamp>,
     /// The next look at the progress is due.
@@ -70,26 +72,30 @@ pub(crate) enum Step {
     Wait { reason: String, until: Timestamp },
     /// Adds the finalizer.
     AddFinalizer,
-    /// Looks for a target that is on no node.
-    FindTarget,
+    /// Looks for a pod with its volume that is on no node.
+    FindUserPod,
     /// Takes it for this node.
     Accept,
     /// Makes what its pod needs, and the pod.
     Expose,
     /// Its pod runs on this node.
-    Prepare { node: String },
+    Prepare { node: String, os: NodeOs },
     /// Lets the pod begin.
     Begin,
     /// Tells the pod to stop.
     RequestCancel { message: String },
     /// Shows that it is being stopped.
-    Cancel,
+    ShowCanceling,
     /// Shows what it waits for.
     Note { message: String },
     /// Reads the progress and shows it.
     Report,
-    /// Brings the volume to its claim. So many bytes are in it.
-    Deliver { total_bytes: i64 },
+    /// Brings the volume to its claim. So many bytes are in it, and this agent does it since then.
+    Deliver { total_bytes: i64, since: Timestamp },
+    /// Begins another attempt after these movers were killed.
+    Again { killed: Vec<KilledMover> },
+    /// Removes the pod of a mover that was killed.
+    RemoveKilledPod,
     /// Ends it.
     End(Ending),
     /// Removes what was made for it, then the finalizer.
@@ -137,6 +143,8 @@ pub(crate) fn next_step(at: &Situation<'_>) -> Step {
         DataPathPhase::New => new(at),
         _ => match &at.owner {
             Owner::Other => Step::Nothing,
+            // A volume that is on its way needs no node any more.
+            Owner::Nobody(_) if has_delivery(transfer) => delivering(at),
             Owner::Nobody(why) if is_canceled(transfer) => Ending::canceled(format!("{}; {why}", cancel_message(at))),
             Owner::Nobody(why) => Ending::failed(why.clone()),
             Owner::Us if !transfer.has_finalizer() && !transfer.is_being_deleted() => Step::AddFinalizer,
@@ -147,6 +155,15 @@ pub(crate) fn next_step(at: &Situation<'_>) -> Step {
             },
         },
     }
+}
+
+fn has_delivery(transfer: &Transfer) -> bool {
+    transfer.kind.is_delivered() && transfer.delivery().is_some()
+}
+
+fn delivering(at: &Situation<'_>) -> Step {
+    let total_bytes = at.transfer.delivery().map_or(0, |delivery| delivery.total_bytes);
+    Step::Deliver { total_bytes, since: at.delivery_seen.unwrap_or(at.now) }
 }
 
 fn is_canceled(transfer: &Transfer) -> bool {
@@ -177,15 +194,15 @@ fn new(at: &Situation<'_>) -> Step {
         Owner::Other => return Step::Nothing,
         Owner::Nobody(why) => return Ending::failed(why.clone()),
     }
-    match &at.target {
-        Target::Unseen => Step::FindTarget,
-        Target::Elsewhere => match transfer.meta.creation_timestamp.map(lifeboat_api::Time::timestamp) {
-            Some(made) if at.now.duration_since(made) >= FIND_AFTER => Step::FindTarget,
+    match &at.user_pod {
+        UserPod::Unseen => Step::FindUserPod,
+        UserPod::Elsewhere => match transfer.meta.creation_timestamp.map(lifeboat_api::Time::timestamp) {
+            Some(made) if at.now.duration_since(made) >= FIND_AFTER => Step::FindUserPod,
             _ => Step::Nothing,
         },
-        Target::Lost(why) => Ending::failed(why.clone()),
-        Target::Waiting(reason) => Step::Wait { reason: reason.clone(), until: at.now + LOOK_AGAIN },
-        Target::Ready => match transfer.support() {
+        UserPod::Lost(why) => Ending::failed(why.clone()),
+        UserPod::Waiting(reason) => Step::Wait { reason: reason.clone(), until: at.now + LOOK_AGAIN },
+        UserPod::Ready => match transfer.support() {
             Support::Refused(why) => Ending::failed(why),
             _ if !at.has_queue_room => Step::Wait {
                 reason: "as many are prepared in the cluster as prepareQueueLength allows".to_owned(),
@@ -201,7 +218,7 @@ fn accepted(at: &Situation<'_>) -> Step {
     if is_canceled(transfer) {
         return Ending::canceled(cancel_message(at));
     }
-    if let Some(why) = &at.lost_target {
+    if let Some(why) = &at.lost_user_pod {
         return Ending::failed(why.clone());
     }
     let accepted = transfer.accepted.map_or(at.now, lifeboat_api::Time::timestamp);
@@ -213,15 +230,22 @@ fn accepted(at: &Situation<'_>) -> Step {
             false => Step::Expose,
         };
     };
+    if killed_movers(transfer).iter().any(|killed| killed.pod == pod.uid) {
+        return Step::RemoveKilledPod;
+    }
+    if let Some(killed) = killed_mover(pod) {
+        return after_kill(at, killed);
+    }
     if let Some(why) = pod.unrecoverable() {
-        let word = transfer.kind.short_word();
+        let word = transfer.kind.word_of_exposer();
         let (namespace, name) = (&transfer.meta.namespace, &transfer.meta.name);
         return Ending::canceled(format!(
             "found a {word} {namespace}/{name} with expose error: {why}. mark it as cancel"
         ));
     }
     if pod.is_running() {
-        return Step::Prepare { node: pod.node.clone() };
+        let os = if pod.os == "windows" { NodeOs::Windows } else { NodeOs::Linux };
+        return Step::Prepare { node: pod.node.clone(), os };
     }
     let (since, limit, reason) = match &pod.scheduling {
         Scheduling::Unschedulable(why) if !is_about_storage(why) => {
@@ -260,10 +284,13 @@ fn prepared(at: &Situation<'_>) -> Step {
     if is_canceled(transfer) {
         return Ending::canceled(cancel_message(at));
     }
-    if let Some(why) = &at.lost_target {
+    if let Some(why) = &at.lost_user_pod {
         return Ending::failed(why.clone());
     }
     let Some(pod) = at.pod else { return without_pod(at, "before it began") };
+    if let Some(killed) = killed_mover(pod) {
+        return after_kill(at, killed);
+    }
     let why = pod.unrecoverable().or_else(|| pod.has_ended().then(|| format!("its pod has ended: {}", pod.phase)));
     if let Some(why) = why {
         let word = transfer.kind.short_word();
@@ -283,29 +310,38 @@ fn prepared(at: &Situation<'_>) -> Step {
 
 fn in_progress(at: &Situation<'_>) -> Step {
     let transfer = at.transfer;
-    if let Some(delivery) = transfer.delivery().filter(|_| transfer.kind.is_delivered()) {
-        return Step::Deliver { total_bytes: delivery.total_bytes };
+    if has_delivery(transfer) {
+        return delivering(at);
+    }
+    if let (None, Some(why)) = (at.pod, &at.lost_user_pod)
+        && !is_canceled(transfer)
+    {
+        return Ending::failed(why.clone());
     }
     let Some(pod) = at.pod else { return without_pod(at, "while it ran") };
     match outcome::of_transfer(transfer.kind, pod) {
         // The kubelet takes a volume away with its pod: a mover that ends well then may have read a part.
-        Some(PodEnd::Completed(_)) if transfer.kind.is_backup() && at.lost_target.is_some() => {}
+        Some(PodEnd::Completed(_)) if transfer.kind.is_backup() && at.lost_user_pod.is_some() => {}
         Some(PodEnd::Completed(result)) if transfer.kind.is_delivered() => {
-            return Step::Deliver { total_bytes: result.total_bytes };
+            return Step::Deliver { total_bytes: result.total_bytes, since: at.now };
         }
         Some(PodEnd::Completed(result)) => {
             let is_empty = result.saved.as_ref().is_some_and(|saved| saved.snapshot_id.is_none());
-            let message = if is_empty { EMPTY_VOLUME.to_owned() } else { String::new() };
+            let message = if is_empty { transfer.kind.empty_message().to_owned() } else { String::new() };
             let phase = DataPathPhase::Completed;
             return Step::End(Ending { phase, message, result: Some(result), has_no_pod: false });
         }
         Some(PodEnd::Canceled(message)) => return Ending::canceled(message),
+        Some(PodEnd::Failed(_)) if at.lost_user_pod.is_some() => {}
         Some(PodEnd::Failed(message)) => {
+            if let Some(killed) = killed_mover(pod).filter(|_| !is_canceled(transfer)) {
+                return after_kill(at, killed);
+            }
             return Ending::failed(format!("{}: {message}", transfer.kind.failure_context()));
         }
         None => {}
     }
-    if let Some(why) = &at.lost_target {
+    if let Some(why) = &at.lost_user_pod {
         return Ending::failed(why.clone());
     }
     if let Some(why) = pod.unrecoverable() {
@@ -335,7 +371,7 @@ fn stopping(at: &Situation<'_>) -> Step {
         return Step::RequestCancel { message: cancel_message(at) };
     }
     if transfer.phase == DataPathPhase::InProgress {
-        return Step::Cancel;
+        return Step::ShowCanceling;
     }
     let until = at.cancel_seen.unwrap_or(at.now) + CANCEL_LIMIT;
     match at.now >= until {
@@ -349,15 +385,24 @@ fn stopping(at: &Situation<'_>) -> Step {
 
 fn without_pod(at: &Situation<'_>, when: &str) -> Step {
     let transfer = at.transfer;
-    let (phase, message) = match is_canceled(transfer) {
-        true => (DataPathPhase::Canceled, cancel_message(at)),
-        false => {
-            let pod = format!("{}/{}", transfer.meta.namespace, transfer.meta.name);
-            let context = transfer.kind.failure_context();
-            (DataPathPhase::Failed, format!("{context}: the mover's pod {pod} was removed {when}"))
-        }
-    };
-    Step::End(Ending { phase, message, result: None, has_no_pod: true })
+    if is_canceled(transfer) {
+        let (phase, message) = (DataPathPhase::Canceled, cancel_message(at));
+        return Step::End(Ending { phase, message, result: None, has_no_pod: true });
+    }
+    let pod = format!("{}/{}", transfer.meta.namespace, transfer.meta.name);
+    after_kill(at, KilledMover { pod: String::new(), reason: format!("the mover's pod {pod} was removed {when}") })
+}
+
+/// The step after a mover was killed: another attempt, if there were not too many.
+fn after_kill(at: &Situation<'_>, killed: KilledMover) -> Step {
+    let has_no_pod = killed.pod.is_empty();
+    let mut all = killed_movers(at.transfer);
+    all.push(killed);
+    if all.len() < MOST_ATTEMPTS {
+        return Step::Again { killed: all };
+    }
+    let message = format!("{}: {}", at.transfer.kind.failure_context(), reasons(&all));
+    Step::End(Ending { phase: DataPathPhase::Failed, message, result: None, has_no_pod })
 }
 
 #[cfg(test)]

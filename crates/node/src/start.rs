@@ -1,4 +1,4 @@
-//! The checks and look-ups of a node agent that starts (cli-and-install.md 4.1).
+//! The checks and look-ups of a node agent that starts.
 
 use crate::agent::Agent;
 use crate::config::{ConfigError, NodeAgentConfig, ParsedConfig};

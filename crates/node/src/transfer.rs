@@ -3,137 +3,17 @@
 //! All kinds have the same phases, and the same fields in their status but for the result; what differs between kinds is
 //! [`TransferKind`] and [`TransferRequest`].
 
-use lifeboat_api::well_known::{
-    FINALIZER_DATA_PATH, FINALIZER_POD_VOLUME, LABEL_DATA_DOWNLOAD, LABEL_EXPOSE_ON_GOING, LABEL_POD_VOLUME_BACKUP,
-    LABEL_POD_VOLUME_RESTORE,
-};
+pub(crate) use crate::kind::TransferKind;
+use lifeboat_api::well_known::LABEL_EXPOSE_ON_GOING;
 use lifeboat_api::{
-    DataDownload, DataDownloadSpec, DataMoveProgress, DataPathPhase, NodeOs, ObjectMeta, ObjectReference,
-    PodVolumeBackup, PodVolumeBackupSpec, PodVolumeRestore, PodVolumeRestoreSpec, Resource, Time, UploaderType,
+    DataDownload, DataDownloadSpec, DataMoveProgress, DataPathPhase, DataUpload, DataUploadSpec, NodeOs, ObjectMeta,
+    ObjectReference, PodVolumeBackup, PodVolumeBackupSpec, PodVolumeRestore, PodVolumeRestoreSpec, Time, UploaderType,
 };
-use lifeboat_object::ApiResource;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use std::sync::Arc;
 
 /// On DataDownloads: the bytes are written, and the volume is on its way to the claim. JSON of a [`Delivery`].
 pub(crate) const ANNOTATION_DELIVERY: &str = "lifeboat.io/delivery";
-
-/// Kinds of transfers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum TransferKind {
-    PodVolumeRestore,
-    DataDownload,
-    PodVolumeBackup,
-}
-
-impl TransferKind {
-    /// In the order in which they are begun: restores first.
-    pub(crate) const ALL: [Self; 3] = [Self::PodVolumeRestore, Self::DataDownload, Self::PodVolumeBackup];
-
-    pub(crate) fn resource(self) -> Arc<ApiResource> {
-        match self {
-            Self::PodVolumeRestore => lifeboat_client::api_resource::<PodVolumeRestore>(),
-            Self::DataDownload => lifeboat_client::api_resource::<DataDownload>(),
-            Self::PodVolumeBackup => lifeboat_client::api_resource::<PodVolumeBackup>(),
-        }
-    }
-
-    /// Its kind in manifests.
-    pub(crate) const fn word(self) -> &'static str {
-        match self {
-            Self::PodVolumeRestore => PodVolumeRestore::KIND,
-            Self::DataDownload => DataDownload::KIND,
-            Self::PodVolumeBackup => PodVolumeBackup::KIND,
-        }
-    }
-
-    pub(crate) fn api_version(self) -> String {
-        let version = match self {
-            Self::PodVolumeRestore => PodVolumeRestore::VERSION,
-            Self::DataDownload => DataDownload::VERSION,
-            Self::PodVolumeBackup => PodVolumeBackup::VERSION,
-        };
-        format!("{}/{version}", lifeboat_api::GROUP)
-    }
-
-    pub(crate) const fn finalizer(self) -> &'static str {
-        match self {
-            Self::PodVolumeRestore | Self::PodVolumeBackup => FINALIZER_POD_VOLUME,
-            Self::DataDownload => FINALIZER_DATA_PATH,
-        }
-    }
-
-    /// The label of its pods, whose value is its name.
-    pub(crate) const fn pod_label(self) -> &'static str {
-        match self {
-            Self::PodVolumeRestore => LABEL_POD_VOLUME_RESTORE,
-            Self::DataDownload => LABEL_DATA_DOWNLOAD,
-            Self::PodVolumeBackup => LABEL_POD_VOLUME_BACKUP,
-        }
-    }
-
-    /// Its name in messages of Velero.
-    pub(crate) const fn short_word(self) -> &'static str {
-        match self {
-            Self::PodVolumeRestore => "PVR",
-            Self::DataDownload => "datadownload",
-            Self::PodVolumeBackup => "PVB",
-        }
-    }
-
-    /// The message of one whose preparations took too long.
-    pub(crate) const fn timeout_message(self) -> &'static str {
-        match self {
-            Self::PodVolumeRestore => "timeout on preparing PVR",
-            Self::DataDownload => "timeout on preparing data download",
-            Self::PodVolumeBackup => "timeout on preparing PVB",
-        }
-    }
-
-    /// The context of the message of one whose pod has failed.
-    pub(crate) const fn failure_context(self) -> &'static str {
-        match self {
-            Self::PodVolumeRestore | Self::DataDownload => "data path restore failed",
-            Self::PodVolumeBackup => "data path backup failed",
-        }
-    }
-
-    /// The context of the message of one that could not be prepared.
-    pub(crate) const fn expose_context(self) -> &'static str {
-        match self {
-            Self::PodVolumeRestore => "error to expose PVR",
-            Self::DataDownload => "error exposing snapshot",
-            Self::PodVolumeBackup => "error to expose PVB",
-        }
-    }
-
-    /// The participle of its work on a volume, in messages.
-    pub(crate) const fn participle(self) -> &'static str {
-        match self.is_backup() {
-            true => "saved",
-            false => "restored",
-        }
-    }
-
-    /// The state of the volume's bytes after a pod that was removed while it ran.
-    pub(crate) const fn partial_result(self) -> &'static str {
-        match self.is_backup() {
-            true => "no snapshot was made",
-            false => "the volume is restored in part",
-        }
-    }
-
-    /// Returns true if it reads a volume and never writes to it.
-    pub(crate) const fn is_backup(self) -> bool {
-        matches!(self, Self::PodVolumeBackup)
-    }
-
-    /// Returns true if it has the volume in a claim of its own, which is brought to the target in the end.
-    pub(crate) const fn is_delivered(self) -> bool {
-        matches!(self, Self::DataDownload)
-    }
-}
 
 /// The volume that a transfer is asked for.
 #[derive(Clone, Debug, PartialEq)]
@@ -141,6 +21,7 @@ pub(crate) enum TransferRequest {
     PodVolumeRestore(Box<PodVolumeRestoreSpec>),
     DataDownload(Box<DataDownloadSpec>),
     PodVolumeBackup(Box<PodVolumeBackupSpec>),
+    DataUpload(Box<DataUploadSpec>),
 }
 
 /// The facts about a volume on its way to its claim.
@@ -170,6 +51,8 @@ pub(crate) struct Transfer {
     pub(crate) accepted_by: String,
     pub(crate) accepted: Option<Time>,
     pub(crate) started: Option<Time>,
+    /// The time at which it ended.
+    pub(crate) completed: Option<Time>,
     pub(crate) message: String,
     pub(crate) progress: DataMoveProgress,
     pub(crate) request: TransferRequest,
@@ -202,6 +85,7 @@ impl From<PodVolumeRestore> for Transfer {
             accepted_by: String::new(),
             accepted: status.accepted_timestamp,
             started: status.start_timestamp,
+            completed: status.completion_timestamp,
             message: status.message,
             progress: status.progress,
             request: TransferRequest::PodVolumeRestore(Box::new(from.spec)),
@@ -221,6 +105,7 @@ impl From<DataDownload> for Transfer {
             accepted_by: status.accepted_by_node,
             accepted: status.accepted_timestamp,
             started: status.start_timestamp,
+            completed: status.completion_timestamp,
             message: status.message,
             progress: status.progress,
             request: TransferRequest::DataDownload(Box::new(from.spec)),
@@ -240,9 +125,30 @@ impl From<PodVolumeBackup> for Transfer {
             accepted_by: String::new(),
             accepted: status.accepted_timestamp,
             started: status.start_timestamp,
+            completed: status.completion_timestamp,
             message: status.message,
             progress: status.progress,
             request: TransferRequest::PodVolumeBackup(Box::new(from.spec)),
+        }
+    }
+}
+
+impl From<DataUpload> for Transfer {
+    fn from(from: DataUpload) -> Self {
+        let status = from.status;
+        Self {
+            kind: TransferKind::DataUpload,
+            meta: from.metadata,
+            phase: status.phase.unwrap_or(DataPathPhase::New),
+            cancel: from.spec.cancel,
+            node: status.node,
+            accepted_by: status.accepted_by_node,
+            accepted: status.accepted_timestamp,
+            started: status.start_timestamp,
+            completed: status.completion_timestamp,
+            message: status.message,
+            progress: status.progress,
+            request: TransferRequest::DataUpload(Box::new(from.spec)),
         }
     }
 }
@@ -265,6 +171,7 @@ impl Transfer {
             TransferKind::PodVolumeRestore => serde_json::from_slice::<PodVolumeRestore>(body)?.into(),
             TransferKind::DataDownload => serde_json::from_slice::<DataDownload>(body)?.into(),
             TransferKind::PodVolumeBackup => serde_json::from_slice::<PodVolumeBackup>(body)?.into(),
+            TransferKind::DataUpload => serde_json::from_slice::<DataUpload>(body)?.into(),
         })
     }
 
@@ -291,6 +198,16 @@ impl Transfer {
                 "" | "velero" | "velero-fs" => Support::Ours,
                 "velero-block" => Support::Refused(
                     "the volume was saved by the data mover velero-block, which this version does not read".to_owned(),
+                ),
+                _ => Support::Foreign,
+            },
+            TransferRequest::DataUpload(spec) => match (spec.data_mover.as_str(), &spec.csi_snapshot) {
+                ("" | "velero" | "velero-fs", Some(snapshot)) if !snapshot.volume_snapshot.is_empty() => Support::Ours,
+                ("" | "velero" | "velero-fs", _) => Support::Refused(
+                    "it names no VolumeSnapshot in spec.csiSnapshot: only the snapshots of CSI drivers can be moved".to_owned(),
+                ),
+                ("velero-block", _) => Support::Refused(
+                    "the snapshot is to be moved by the data mover velero-block, which this version does not have: leave spec.datamover out of the Backup".to_owned(),
                 ),
                 _ => Support::Foreign,
             },
@@ -333,7 +250,7 @@ impl Transfer {
         match &self.request {
             TransferRequest::PodVolumeRestore(spec) => spec.snapshot_size,
             TransferRequest::DataDownload(spec) => spec.snapshot_size,
-            TransferRequest::PodVolumeBackup(_) => 0,
+            TransferRequest::PodVolumeBackup(_) | TransferRequest::DataUpload(_) => 0,
         }
     }
 
@@ -342,7 +259,7 @@ impl Transfer {
         match &self.request {
             TransferRequest::PodVolumeRestore(spec) => Some((&spec.pod, &spec.volume)),
             TransferRequest::PodVolumeBackup(spec) => Some((&spec.pod, &spec.volume)),
-            TransferRequest::DataDownload(_) => None,
+            TransferRequest::DataDownload(_) | TransferRequest::DataUpload(_) => None,
         }
     }
 

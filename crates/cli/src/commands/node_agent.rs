@@ -24,7 +24,7 @@ pub(crate) enum NodeAgentCommand {
     Server(NodeAgentArgs),
 }
 
-/// Every flag of `velero node-agent server` (api-and-controllers.md 4.5), and what tests need.
+/// Every flag of `velero node-agent server`, and what tests need.
 #[derive(Debug, Args)]
 pub(crate) struct NodeAgentArgs {
     /// The least important log lines to write

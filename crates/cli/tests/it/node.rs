@@ -1,6 +1,7 @@
 //! Tests that need a node, with real containers and volumes. `make test-node` runs them, as root.
 
 mod application;
+mod data_uploads;
 mod driver;
 mod golden;
 mod groups;

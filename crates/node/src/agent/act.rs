@@ -1,17 +1,17 @@
 //! Performs the steps of transfers. Each can be repeated: what it makes may be there, and what it removes gone.
 
 use crate::agent::patch;
+use crate::attempts::KilledMover;
 use crate::config::NodeAgentConfig;
+use crate::exposer::common::Exposer;
+use crate::exposer::diagnose::diagnose;
 use crate::exposer::error::ExposeError;
-use crate::exposer::perform::Exposer;
-use crate::exposer::remove::{remove_all, remove_pod};
+use crate::exposer::remove::{Removal, remove_all, remove_pod};
 use crate::kube::{Kube, ObjectName, is_owned_by, text, uid};
-use crate::outcome::TransferResult;
-use crate::rebind::{self, DeliveryStep, DeliveryView, next_step};
 use crate::resources;
 use crate::rules::{Ending, Step};
 use crate::settings::AgentSettings;
-use crate::transfer::{Delivery, Transfer, TransferRequest};
+use crate::transfer::{Transfer, TransferRequest};
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{DataPathPhase, Time};
 use lifeboat_cluster::{ClusterError, Failure, PodLogRequest};
@@ -25,10 +25,10 @@ const MOST_LINES: u32 = 1000;
 const LOG_LIMIT: Duration = Duration::from_secs(30);
 /// The pause before a wait is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
-/// The pause between two steps of a delivery that waits for others.
-const DELIVERY_PAUSE: Duration = Duration::from_secs(1);
-/// The pause between two looks for a target that is on no node.
-const TARGET_PAUSE: Duration = Duration::from_secs(60);
+/// The pause before a look at something that the cluster is about to do.
+const SOON: Duration = Duration::from_secs(1);
+/// The pause between two looks for a pod that is on no node.
+const USER_POD_PAUSE: Duration = Duration::from_secs(60);
 
 /// The result of a step.
 #[derive(Debug)]
@@ -58,25 +58,27 @@ impl Actor {
         match step {
             Step::Nothing | Step::Wait { .. } => Ok(Acted::More),
             Step::AddFinalizer => self.store(transfer, patch::add_finalizer(transfer)).await,
-            Step::FindTarget => self.find_target(transfer).await,
+            Step::FindUserPod => self.find_user_pod(transfer).await,
             Step::Accept => self.accept(transfer).await,
             Step::Expose => self.expose(transfer).await,
-            Step::Prepare { node } => self.store(transfer, patch::prepare(transfer, &node)).await,
+            Step::Prepare { node, os } => self.store(transfer, patch::prepare(transfer, &node, os)).await,
             Step::Begin => self.store(transfer, patch::begin(transfer, self.now)).await,
             Step::RequestCancel { message } => self.store(transfer, patch::request_cancel(transfer, &message)).await,
-            Step::Cancel => self.store(transfer, patch::cancel(transfer)).await,
+            Step::ShowCanceling => self.store(transfer, patch::show_canceling(transfer)).await,
             Step::Note { message } => self.store(transfer, patch::note(transfer, &message)).await,
             Step::Report => self.report(transfer).await,
-            Step::Deliver { total_bytes } => Box::pin(self.deliver(transfer, total_bytes)).await,
-            Step::End(ending) => self.end(transfer, &ending).await,
-            Step::CleanUp => {
-                remove_all(&self.kube, transfer).await?;
-                self.store(transfer, patch::remove_finalizer(transfer)).await
+            Step::Deliver { total_bytes, since } => Box::pin(self.deliver(transfer, total_bytes, since)).await,
+            Step::Again { killed } => self.begin_again(transfer, &killed).await,
+            Step::RemoveKilledPod => {
+                remove_pod(&self.kube, transfer).await?;
+                Ok(Acted::Waits("the pod of a mover that was killed goes".to_owned(), SOON))
             }
+            Step::End(ending) => self.end(transfer, &ending).await,
+            Step::CleanUp => self.clean_up(transfer).await,
         }
     }
 
-    async fn store(&self, transfer: &Transfer, patch: Value) -> Result<Acted, ClusterError> {
+    pub(super) async fn store(&self, transfer: &Transfer, patch: Value) -> Result<Acted, ClusterError> {
         let resource = transfer.kind.resource();
         let of =
             ObjectName { resource: &resource, namespace: Some(&transfer.meta.namespace), name: &transfer.meta.name };
@@ -96,13 +98,46 @@ impl Actor {
         }
     }
 
-    async fn fail(&self, transfer: &Transfer, message: String) -> Result<Acted, ClusterError> {
+    pub(super) async fn fail(&self, transfer: &Transfer, message: String) -> Result<Acted, ClusterError> {
         let ending = Ending { phase: DataPathPhase::Failed, message, result: None, has_no_pod: false };
         self.end(transfer, &ending).await
     }
 
+    async fn clean_up(&self, transfer: &Transfer) -> Result<Acted, ClusterError> {
+        let limit = SignedDuration::try_from(self.settings.resource_timeout).unwrap_or(SignedDuration::MAX);
+        let may_wait = transfer.completed.is_some_and(|at| self.now.duration_since(at.timestamp()) < limit);
+        match remove_all(&self.kube, transfer, may_wait).await {
+            Ok(Removal::Done) => self.store(transfer, patch::remove_finalizer(transfer)).await,
+            Ok(Removal::Waits(reason)) => Ok(Acted::Waits(reason, SOON)),
+            Err(e) if e.is_conflict() => Ok(Acted::Waits("it has changed meanwhile".to_owned(), SOON)),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Goes back to where a pod is made, after the last one was killed.
+    async fn begin_again(&self, transfer: &Transfer, killed: &[KilledMover]) -> Result<Acted, ClusterError> {
+        let (kind, name) = (transfer.kind.word(), &transfer.meta.name);
+        let Some(last) = killed.last() else { return Ok(Acted::More) };
+        match self.own_pod(transfer).await? {
+            Some(_) if last.pod.is_empty() => {
+                return Ok(Acted::Waits("its pod is there after all".to_owned(), SOON));
+            }
+            Some(pod) => self.copy_log(transfer, &pod).await,
+            None => {}
+        }
+        let attempt = killed.len() + 1;
+        tracing::warn!(kind, name, attempt, reason = last.reason, "its mover was killed, and another one goes on");
+        self.store(transfer, patch::again(transfer, killed, &self.settings.node, self.now)).await
+    }
+
+    /// The pod of a transfer.
+    async fn own_pod(&self, transfer: &Transfer) -> Result<Option<Value>, ClusterError> {
+        let pod = self.kube.find(&resources::pods(), Some(&transfer.meta.namespace), &transfer.meta.name).await?;
+        Ok(pod.filter(|pod| is_owned_by(pod, &transfer.meta.uid)))
+    }
+
     /// Looks for the pod of a transfer that no agent takes up, and ends the transfer when it is gone.
-    async fn find_target(&self, transfer: &Transfer) -> Result<Acted, ClusterError> {
+    async fn find_user_pod(&self, transfer: &Transfer) -> Result<Acted, ClusterError> {
         let Some((of, _)) = transfer.volume_of_pod() else { return Ok(Acted::More) };
         let (namespace, name, participle) = (&of.namespace, &of.name, transfer.kind.participle());
         let pod = self.kube.find(&resources::pods(), Some(namespace), name).await?;
@@ -110,7 +145,7 @@ impl Actor {
             let why = format!("the pod {namespace}/{name}, whose volume is to be {participle}, is gone");
             return self.fail(transfer, why).await;
         }
-        Ok(Acted::Waits(format!("the node agent on the node of pod {namespace}/{name}"), TARGET_PAUSE))
+        Ok(Acted::Waits(format!("the node agent on the node of pod {namespace}/{name}"), USER_POD_PAUSE))
     }
 
     async fn accept(&self, transfer: &Transfer) -> Result<Acted, ClusterError> {
@@ -140,6 +175,7 @@ impl Actor {
                 self.store(transfer, patch::note(transfer, &reason)).await
             }
             Err(ExposeError::Waits(reason)) => Ok(Acted::Waits(reason, LOOK_AGAIN)),
+            Err(ExposeError::Soon(reason)) => Ok(Acted::Waits(reason, SOON)),
             Err(ExposeError::Cluster(e)) if ExposeError::can_pass_of(&e) => Err(e),
             Err(why) => self.fail(transfer, format!("{}: {why}", transfer.kind.expose_context())).await,
         }
@@ -165,12 +201,10 @@ impl Actor {
         }
     }
 
-    async fn end(&self, transfer: &Transfer, ending: &Ending) -> Result<Acted, ClusterError> {
-        let pod = self.kube.find(&resources::pods(), Some(&transfer.meta.namespace), &transfer.meta.name).await?;
-        let pod = pod.filter(|pod| is_owned_by(pod, &transfer.meta.uid));
-        if let Some(pod) = &pod {
+    pub(super) async fn end(&self, transfer: &Transfer, ending: &Ending) -> Result<Acted, ClusterError> {
+        if let Some(pod) = &self.own_pod(transfer).await? {
             if ending.has_no_pod {
-                return Ok(Acted::Waits("its pod is there after all".to_owned(), Duration::from_secs(1)));
+                return Ok(Acted::Waits("its pod is there after all".to_owned(), SOON));
             }
             self.copy_log(transfer, pod).await;
         }
@@ -182,11 +216,19 @@ impl Actor {
             }
             _ => tracing::warn!(kind, name, phase, message = ending.message, "ended"),
         }
-        self.store(transfer, patch::end(transfer, ending, self.now)).await
+        let has_not_begun = transfer.phase == DataPathPhase::Accepted && !transfer.cancel;
+        if !has_not_begun || transfer.is_being_deleted() {
+            return self.store(transfer, patch::end(transfer, ending, self.now)).await;
+        }
+        let diagnosis = diagnose(&self.kube, transfer).await;
+        let (exposer, lines) = (transfer.kind.exposer(), diagnosis.lines.join("\n"));
+        tracing::warn!("begin diagnose {exposer} of {kind} {name}\n{lines}\nend diagnose {exposer}");
+        let ending = Ending { message: diagnosis.added_to(&ending.message), ..ending.clone() };
+        self.store(transfer, patch::end(transfer, &ending, self.now)).await
     }
 
     /// Copies the log of a pod, which is removed soon, into that of the agent.
-    async fn copy_log(&self, transfer: &Transfer, pod: &Value) {
+    pub(super) async fn copy_log(&self, transfer: &Transfer, pod: &Value) {
         let (namespace, name) = (&transfer.meta.namespace, &transfer.meta.name);
         let container = text(&pod["spec"]["containers"][0], &["name"]);
         let request = PodLogRequest { namespace, pod: name, container, previous: false, newest_lines: MOST_LINES };
@@ -209,112 +251,6 @@ impl Actor {
             Ok(Ok(_)) => {}
             Ok(Err(e)) => tracing::debug!(pod = name, error = %e, "the log of the pod cannot be copied"),
             Err(_) => tracing::debug!(pod = name, "the log of the pod did not come in time"),
-        }
-    }
-
-    /// Does one step of a delivery.
-    async fn deliver(&self, transfer: &Transfer, total_bytes: i64) -> Result<Acted, ClusterError> {
-        let TransferRequest::DataDownload(spec) = &transfer.request else { return Ok(Acted::More) };
-        let target_spec = &spec.target_volume;
-        let own = Some(transfer.meta.namespace.as_str());
-        let claim = self.kube.find(&resources::claims(), own, &transfer.meta.name).await?;
-        let claim = claim.filter(|claim| is_owned_by(claim, &transfer.meta.uid));
-        let Some(delivery) = transfer.delivery() else {
-            return self.begin_delivery(transfer, claim.as_ref(), total_bytes).await;
-        };
-        let volume = self.kube.find(&resources::volumes(), None, &delivery.volume).await?;
-        let target = self.kube.find(&resources::claims(), Some(&target_spec.namespace), &target_spec.pvc).await?;
-        let pod = self.kube.find(&resources::pods(), own, &transfer.meta.name).await?;
-        let has_pod = pod.is_some_and(|pod| is_owned_by(&pod, &transfer.meta.uid));
-        let is_attached = !has_pod && claim.is_some() && self.is_attached(&delivery.volume).await?;
-        let step = next_step(&DeliveryView {
-            target_spec,
-            delivery: &delivery,
-            volume: volume.as_ref(),
-            restore_claim: claim.as_ref(),
-            target: target.as_ref(),
-            has_pod,
-            is_attached,
-        });
-        match step {
-            DeliveryStep::PatchVolume(patch) => {
-                let resource = resources::volumes();
-                let of = ObjectName { resource: &resource, namespace: None, name: &delivery.volume };
-                self.patched(of, &patch).await
-            }
-            DeliveryStep::PatchTarget(patch) => {
-                let (resource, namespace) = (resources::claims(), Some(target_spec.namespace.as_str()));
-                self.patched(ObjectName { resource: &resource, namespace, name: &target_spec.pvc }, &patch).await
-            }
-            DeliveryStep::RemovePod => {
-                if let Some(pod) = self.kube.find(&resources::pods(), own, &transfer.meta.name).await? {
-                    self.copy_log(transfer, &pod).await;
-                }
-                remove_pod(&self.kube, transfer).await.map(|()| Acted::More)
-            }
-            DeliveryStep::RemoveClaim => {
-                let resource = resources::claims();
-                let of = ObjectName { resource: &resource, namespace: own, name: &transfer.meta.name };
-                self.kube.delete(of, claim.as_ref().map_or("", uid)).await.map(|()| Acted::More)
-            }
-            DeliveryStep::Wait(reason) => {
-                let limit = SignedDuration::try_from(self.settings.resource_timeout).unwrap_or(SignedDuration::MAX);
-                match self.now.duration_since(delivery.begun.timestamp()) >= limit {
-                    true => {
-                        let message = format!("error rebinding the restored volume {}: {reason}", delivery.volume);
-                        self.fail(transfer, message).await
-                    }
-                    false => Ok(Acted::Waits(reason, DELIVERY_PAUSE)),
-                }
-            }
-            DeliveryStep::Done => {
-                let (phase, message) = (DataPathPhase::Completed, String::new());
-                let result = Some(TransferResult::restored(delivery.total_bytes));
-                self.end(transfer, &Ending { phase, message, result, has_no_pod: false }).await
-            }
-            DeliveryStep::Failed(why) => {
-                self.fail(transfer, format!("error rebinding the restored volume {}: {why}", delivery.volume)).await
-            }
-        }
-    }
-
-    async fn begin_delivery(
-        &self,
-        transfer: &Transfer,
-        claim: Option<&Value>,
-        total_bytes: i64,
-    ) -> Result<Acted, ClusterError> {
-        let volume = claim.map_or("", |claim| text(claim, &["spec", "volumeName"]));
-        let found = match volume {
-            "" => None,
-            volume => self.kube.find(&resources::volumes(), None, volume).await?,
-        };
-        let Some(found) = found else {
-            let message = format!(
-                "error rebinding: the claim {} in which the volume was restored, or its volume, is gone",
-                transfer.meta.name
-            );
-            return self.fail(transfer, message).await;
-        };
-        let delivery = Delivery {
-            volume: volume.to_owned(),
-            reclaim_policy: text(&found, &["spec", "persistentVolumeReclaimPolicy"]).to_owned(),
-            total_bytes,
-            begun: Time::new(self.now),
-        };
-        self.store(transfer, rebind::begin(transfer, &delivery)).await
-    }
-
-    async fn is_attached(&self, volume: &str) -> Result<bool, ClusterError> {
-        let all = self.kube.list(resources::attachments(), None, "", "").await?;
-        Ok(all.iter().any(|attachment| text(attachment, &["spec", "source", "persistentVolumeName"]) == volume))
-    }
-
-    async fn patched(&self, of: ObjectName<'_>, patch: &Value) -> Result<Acted, ClusterError> {
-        match self.kube.patch(of, patch).await {
-            Ok(_) => Ok(Acted::More),
-            Err(e) if e.is_conflict() => Ok(Acted::Waits("it has changed meanwhile".to_owned(), DELIVERY_PAUSE)),
-            Err(e) => Err(e),
         }
     }
 }

@@ -21,6 +21,8 @@ pub(super) struct TransferMemory {
 #[derive(Debug, Default)]
 pub(super) struct Remembered {
     pub(super) cancel_seen: Option<Timestamp>,
+    /// The first look at which its volume was on its way.
+    pub(super) delivery_seen: Option<Timestamp>,
     /// The last time at which bytes were moved, and how many in all.
     pub(super) moved: Option<(Timestamp, Moved)>,
     pub(super) reported: Option<Timestamp>,
@@ -43,6 +45,12 @@ impl Remembered {
     /// Forgets the failures of a step.
     pub(super) fn succeeded(&mut self, step: Discriminant<Step>) {
         self.backoffs.retain(|(of, _)| *of != step);
+    }
+
+    /// Forgets what belongs to an attempt that is over.
+    pub(super) fn begin_again(&mut self) {
+        self.backoffs.clear();
+        self.moved = None;
     }
 
     /// Notes how far a transfer has come.

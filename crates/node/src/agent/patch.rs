@@ -1,11 +1,12 @@
 //! The patches by which a transfer shows its steps. Pure.
 
+use crate::attempts::{ANNOTATION_KILLED_MOVERS, KilledMover, killed_movers, note as note_of};
 use crate::outcome::{SavedVolume, TransferResult};
 use crate::rules::Ending;
 use crate::transfer::{Transfer, TransferKind};
 use jiff::Timestamp;
 use lifeboat_api::well_known::LABEL_EXPOSE_ON_GOING;
-use lifeboat_api::{DataPathPhase, Time};
+use lifeboat_api::{DataPathPhase, NodeOs, Time};
 use serde_json::{Value, json};
 
 /// A patch of this very version of a transfer.
@@ -38,7 +39,7 @@ pub(super) fn accept(transfer: &Transfer, node: &str, now: Timestamp) -> Value {
     let mut status = json!({"phase": DataPathPhase::Accepted, "acceptedTimestamp": Time::new(now)});
     match transfer.kind {
         TransferKind::PodVolumeRestore => status["node"] = json!(node),
-        TransferKind::DataDownload => status["acceptedByNode"] = json!(node),
+        TransferKind::DataDownload | TransferKind::DataUpload => status["acceptedByNode"] = json!(node),
         // It names the node itself.
         TransferKind::PodVolumeBackup => {}
     }
@@ -46,24 +47,44 @@ pub(super) fn accept(transfer: &Transfer, node: &str, now: Timestamp) -> Value {
     of(transfer, metadata, json!({"status": status}))
 }
 
-pub(super) fn prepare(transfer: &Transfer, node: &str) -> Value {
-    let mut status = json!({"phase": DataPathPhase::Prepared, "message": null});
+pub(super) fn prepare(transfer: &Transfer, node: &str, os: NodeOs) -> Value {
+    let message = note_of(&killed_movers(transfer));
+    let mut status = json!({"phase": DataPathPhase::Prepared, "message": message});
     if transfer.kind != TransferKind::PodVolumeBackup {
         status["node"] = json!(node);
+    }
+    if transfer.kind == TransferKind::DataUpload {
+        status["nodeOS"] = json!(os);
     }
     of(transfer, json!({}), json!({"status": status}))
 }
 
 pub(super) fn begin(transfer: &Transfer, now: Timestamp) -> Value {
-    let status = json!({"phase": DataPathPhase::InProgress, "startTimestamp": Time::new(now), "message": null});
+    let message = note_of(&killed_movers(transfer));
+    let started = transfer.started.unwrap_or_else(|| Time::new(now));
+    let status = json!({"phase": DataPathPhase::InProgress, "startTimestamp": started, "message": message});
     of(transfer, json!({"labels": {LABEL_EXPOSE_ON_GOING: null}}), json!({"status": status}))
+}
+
+/// Goes back to where a pod is made, after these movers were killed.
+pub(super) fn again(transfer: &Transfer, killed: &[KilledMover], node: &str, now: Timestamp) -> Value {
+    let mut status = json!({
+        "phase": DataPathPhase::Accepted, "acceptedTimestamp": Time::new(now), "message": note_of(killed),
+    });
+    if transfer.kind.is_of_any_node() {
+        status["acceptedByNode"] = json!(node);
+        status["node"] = Value::Null;
+    }
+    let noted = serde_json::to_string(killed).unwrap_or_default();
+    let metadata = json!({"labels": {LABEL_EXPOSE_ON_GOING: "true"}, "annotations": {ANNOTATION_KILLED_MOVERS: noted}});
+    of(transfer, metadata, json!({"status": status}))
 }
 
 pub(super) fn request_cancel(transfer: &Transfer, message: &str) -> Value {
     of(transfer, json!({}), json!({"spec": {"cancel": true}, "status": {"message": message}}))
 }
 
-pub(super) fn cancel(transfer: &Transfer) -> Value {
+pub(super) fn show_canceling(transfer: &Transfer) -> Value {
     of(transfer, json!({}), json!({"status": {"phase": DataPathPhase::Canceling}}))
 }
 
@@ -83,7 +104,8 @@ pub(super) fn end(transfer: &Transfer, ending: &Ending, now: Timestamp) -> Value
         if let Some(SavedVolume { snapshot_id, path, incremental_bytes }) = saved {
             status["snapshotID"] = json!(snapshot_id);
             status["path"] = json!(path);
-            status["incrementalBytes"] = json!(incremental_bytes);
+            // As Velero leaves it out.
+            status["incrementalBytes"] = json!(Some(incremental_bytes).filter(|bytes| **bytes != 0));
         }
     }
     of(transfer, json!({"labels": {LABEL_EXPOSE_ON_GOING: null}}), json!({"status": status}))

@@ -1,5 +1,8 @@
+mod attempts;
 mod backups;
+mod deliveries;
 mod ground;
+mod uploads;
 
 use crate::config::NodeAgentConfig;
 use crate::kube::ObjectName;
@@ -61,7 +64,7 @@ async fn a_download_brings_its_volume_to_the_target_claim() {
     ground.target_claim(json!({"accessModes": ["ReadWriteOnce"], "selector": selector})).await;
     ground.download("dd").await;
     ground.agent();
-    ground.provision("dd").await;
+    ground.provision("dd", "Delete").await;
     ground.pod_is("dd", "Running", "").await;
     ground.phase(DataDownload, "dd", "InProgress").await;
     ground.pod_is("dd", "Succeeded", RESULT).await;
@@ -88,7 +91,7 @@ async fn a_restart_of_the_agent_in_any_phase_loses_nothing() {
     ground.agent();
     ground.there(&resources::pods(), "velero", "dd").await;
     ground.kill().await;
-    ground.provision("dd").await;
+    ground.provision("dd", "Delete").await;
     ground.pod_is("dd", "Running", "").await;
     ground.agent();
     ground.phase(DataDownload, "dd", "InProgress").await;
@@ -171,22 +174,6 @@ async fn a_deleted_transfer_is_stopped_and_goes() {
 }
 
 #[tokio::test]
-async fn an_evicted_or_removed_pod_fails_its_transfer_with_the_reason() {
-    let (ground, uid) = running_restore().await;
-    let evicted =
-        json!({"phase": "Failed", "reason": "Evicted", "message": "low on memory", "containerStatuses": null});
-    ground.status(&resources::pods(), "velero", "pvr", evicted).await;
-    let message = "data path restore failed: data path pod was evicted, message: low on memory";
-    assert_eq!(ground.ended(PodVolumeRestore, "pvr", "Failed").await, message);
-    ground.restore("pvr-2", ("db-0", &uid)).await;
-    ground.pod_is("pvr-2", "Running", "").await;
-    ground.phase(PodVolumeRestore, "pvr-2", "InProgress").await;
-    ground.delete(&resources::pods(), "velero", "pvr-2").await;
-    let message = "data path restore failed: the mover's pod velero/pvr-2 was removed while it ran";
-    assert_eq!(ground.ended(PodVolumeRestore, "pvr-2", "Failed").await, message);
-}
-
-#[tokio::test]
 async fn a_restore_whose_pod_is_deleted_fails_and_does_not_hang() {
     let (ground, uid) = running_restore().await;
     ground.delete(&resources::pods(), "shop", "db-0").await;
@@ -230,7 +217,7 @@ async fn a_pod_without_room_waits_with_the_words_of_the_scheduler() {
     ground.until(&DataDownload.resource(), Some("velero"), "dd", says).await;
     ground.pass(SignedDuration::from_mins(31), DataDownload, "dd").await;
     // It is prepared once there is room, and says nothing more.
-    ground.provision("dd").await;
+    ground.provision("dd", "Delete").await;
     ground.pod_is("dd", "Running", "").await;
     let running = ground.phase(DataDownload, "dd", "InProgress").await;
     assert_eq!((&running["status"]["message"], &running["status"]["node"]), (&Value::Null, &json!(NODE)));
@@ -242,7 +229,7 @@ async fn a_pod_that_never_begins_times_out() {
     ground.target_claim(json!({})).await;
     ground.download("dd").await;
     ground.agent();
-    ground.provision("dd").await;
+    ground.provision("dd", "Retain").await;
     ground.there(&resources::pods(), "velero", "dd").await;
     ground.pass(SignedDuration::from_mins(30), DataDownload, "dd").await;
     let message = "timeout on preparing data download: its pod has not been looked at by the scheduler";

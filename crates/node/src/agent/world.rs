@@ -15,7 +15,7 @@ pub(super) enum Mirrored {
     Transfers(TransferKind),
     /// The pods of the agent's namespace: those of movers and of node agents.
     OwnPods,
-    /// The pods of the agent's node: the targets.
+    /// The pods of the agent's node: those of users.
     PodsOfNode,
 }
 
@@ -98,7 +98,7 @@ impl World {
     }
 
     /// A pod of this node.
-    pub(super) fn target_pod(&self, uid: &str) -> Option<&PodView> {
+    pub(super) fn user_pod(&self, uid: &str) -> Option<&PodView> {
         self.pods_of_node.get(uid)
     }
 

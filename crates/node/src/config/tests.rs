@@ -36,7 +36,8 @@ fn every_key_is_read() {
     let selector =
         |key: &str, value: &str| LabelSelector { match_labels: labels(&[(key, value)]), ..LabelSelector::default() };
     let ParsedConfig { config, warnings } = parsed(&text.to_string());
-    assert_eq!(warnings, [""; 0]);
+    let no_effect = "csiSnapshotMetadataServiceConfigs has no effect in this version: whole volumes are read, and no changed blocks are asked for";
+    assert_eq!(warnings, [no_effect]);
     let per_node: Vec<u32> = config.concurrency_per_node.iter().map(|rule| rule.number).collect();
     assert_eq!(per_node, [2, 3]);
     let resources = json!({
@@ -71,7 +72,6 @@ fn every_key_is_read() {
         cache: Some(CacheClaim { storage_class: "fast".into(), threshold_mb: 1024 }),
         pod_labels: Some(labels(&[("l", "1")])),
         pod_annotations: Some(labels(&[("n", "2")])),
-        snapshot_metadata_account: "cbt".into(),
     };
     assert_eq!(config, expected);
     let class = |name: &str| config.affinity_of(name).map(|s| s.match_labels["disk"].clone());

@@ -1,4 +1,4 @@
-//! The claims that movers mount (cli-and-install.md 4.5). Pure.
+//! The claims that movers mount. Pure.
 
 use crate::config::CacheClaim;
 use crate::transfer::Transfer;

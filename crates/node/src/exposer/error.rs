@@ -11,6 +11,9 @@ pub(crate) enum ExposeError {
     /// It can be later.
     #[error("{0}")]
     Waits(String),
+    /// It can be in a moment, when the cluster has done what it was asked for.
+    #[error("{0}")]
+    Soon(String),
     /// It never can.
     #[error("{0}")]
     Refused(String),

@@ -17,11 +17,11 @@ pub(crate) async fn ensure(kube: &Kube, resource: &ApiResource, object: &Value) 
     match kube.get(of).await? {
         Some(found) if is_owned_by(&found, owner) && found["metadata"]["deletionTimestamp"].is_null() => Ok(found),
         // It goes, and is made anew in the next attempt.
-        Some(found) if is_owned_by(&found, owner) => Err(ExposeError::Waits(format!(
+        Some(found) if is_owned_by(&found, owner) => Err(ExposeError::Soon(format!(
             "the {} {namespace}/{name} of an attempt before is being deleted",
             resource.kind
         ))),
-        None => Err(ExposeError::Waits(format!("the {} {namespace}/{name} was just deleted", resource.kind))),
+        None => Err(ExposeError::Soon(format!("the {} {namespace}/{name} was just deleted", resource.kind))),
         Some(_) => Err(ExposeError::Refused(format!(
             "there is a {} {namespace}/{name} that belongs to something else; delete it, or move it to another namespace",
             resource.kind

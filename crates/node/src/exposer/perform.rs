@@ -1,40 +1,26 @@
 //! Makes what a transfer needs: the claims, then the pod.
 
-use crate::config::NodeAgentConfig;
-use crate::exposer::claim::{SELECTED_NODE, cache_claim, cache_name, restore_claim};
+use crate::exposer::claim::{SELECTED_NODE, restore_claim};
+use crate::exposer::common::Exposer;
 use crate::exposer::error::ExposeError;
-use crate::exposer::make::{copy, ensure};
-use crate::exposer::pod::{MoverVolume, Placement, PodParts, mover_pod};
+use crate::exposer::make::ensure;
+use crate::exposer::placement::{AllowedNodes, Placement};
+use crate::exposer::pod::{MoverVolume, PodParts};
 use crate::host_path::{HostPathError, directory_of, find, on_the_node};
-use crate::kube::{Kube, text, uid};
+use crate::kube::{text, uid};
 use crate::resources;
-use crate::settings::AgentSettings;
-use crate::template::Template;
 use crate::transfer::{Transfer, TransferRequest};
-use lifeboat_api::well_known::{NODE_AGENT, NODE_AGENT_WINDOWS};
-use lifeboat_api::{Duration, NodeOs, ObjectReference, TargetVolumeSpec};
+use lifeboat_api::{ObjectReference, TargetVolumeSpec};
 use serde_json::Value;
-
-/// Everything with which transfers are prepared.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Exposer<'a> {
-    pub(crate) kube: &'a Kube,
-    pub(crate) settings: &'a AgentSettings,
-    pub(crate) config: &'a NodeAgentConfig,
-}
 
 impl Exposer<'_> {
     /// Makes the claims and the pod of a transfer; what is there already is taken.
     pub(crate) async fn expose(&self, transfer: &Transfer) -> Result<(), ExposeError> {
-        let template = self.template(transfer.node_os()).await?;
         match &transfer.request {
-            TransferRequest::PodVolumeRestore(spec) => {
-                self.pod_volume(transfer, &spec.pod, &spec.volume, &template).await
-            }
-            TransferRequest::PodVolumeBackup(spec) => {
-                self.pod_volume(transfer, &spec.pod, &spec.volume, &template).await
-            }
-            TransferRequest::DataDownload(spec) => self.download(transfer, &spec.target_volume, &template).await,
+            TransferRequest::PodVolumeRestore(spec) => self.pod_volume(transfer, &spec.pod, &spec.volume).await,
+            TransferRequest::PodVolumeBackup(spec) => self.pod_volume(transfer, &spec.pod, &spec.volume).await,
+            TransferRequest::DataDownload(spec) => self.download(transfer, &spec.target_volume).await,
+            TransferRequest::DataUpload(spec) => Box::pin(self.upload(transfer, spec)).await,
         }
     }
 
@@ -43,8 +29,8 @@ impl Exposer<'_> {
         transfer: &Transfer,
         of: &ObjectReference,
         volume_name: &str,
-        template: &Template,
     ) -> Result<(), ExposeError> {
+        let template = self.template(transfer.node_os()).await?;
         let host_root = template.host_pods().ok_or(HostPathError::NoHostPath)?;
         let (namespace, name) = (&of.namespace, &of.name);
         let pod = self.kube.find(&resources::pods(), Some(namespace), name).await?;
@@ -64,7 +50,8 @@ impl Exposer<'_> {
             true => None,
             false => self.cache(transfer, Some(node)).await?,
         };
-        self.start(transfer, template, volume, (Placement::Pinned(node.to_owned()), cache)).await
+        let placement = Placement::Pinned(node.to_owned());
+        self.start(PodParts { volume, placement, cache, ..self.parts(transfer, &template) }).await
     }
 
     /// The PersistentVolume of a volume of a pod; `None` for one that has no claim.
@@ -88,12 +75,8 @@ impl Exposer<'_> {
         Ok(Some(persistent))
     }
 
-    async fn download(
-        &self,
-        transfer: &Transfer,
-        target: &TargetVolumeSpec,
-        template: &Template,
-    ) -> Result<(), ExposeError> {
+    async fn download(&self, transfer: &Transfer, target: &TargetVolumeSpec) -> Result<(), ExposeError> {
+        let template = self.template(transfer.node_os()).await?;
         let (namespace, name) = (&target.namespace, &target.pvc);
         let claim = self.kube.find(&resources::claims(), Some(namespace), name).await?;
         let claim = claim.filter(|claim| claim["metadata"]["deletionTimestamp"].is_null());
@@ -104,24 +87,20 @@ impl Exposer<'_> {
         }
         let class = text(&claim, &["spec", "storageClassName"]);
         let node = self.selected_node(&claim, class).await?;
-        let own = &transfer.meta.namespace;
         let settings = &self.config.restore_claim;
-        for (resource, names) in
-            [(resources::secrets(), &settings.secrets), (resources::config_maps(), &settings.config_maps)]
-        {
-            for name in names {
-                copy(self.kube, &resource, (namespace, name), own, &transfer.meta.uid).await?;
-            }
-        }
+        self.copy_for_driver(transfer, namespace, [&settings.secrets, &settings.config_maps]).await?;
         let cache = self.cache(transfer, node.as_deref()).await?;
         ensure(self.kube, &resources::claims(), &restore_claim(transfer, &claim, node.as_deref())).await?;
         let is_block = claim["spec"]["volumeMode"] == "Block";
-        let volume = MoverVolume::Claim { name: transfer.meta.name.clone(), is_block };
+        let volume = MoverVolume::claim(&transfer.meta.name, is_block);
         let placement = match node {
             Some(node) => Placement::Selected(node),
-            None => Placement::Any(self.config.affinity_of(class).cloned()),
+            None => {
+                let selector = self.config.affinity_of(class).cloned();
+                Placement::Any(AllowedNodes { selector, ..AllowedNodes::default() })
+            }
         };
-        self.start(transfer, template, volume, (placement, cache)).await
+        self.start(PodParts { volume, placement, cache, ..self.parts(transfer, &template) }).await
     }
 
     /// The node that the scheduler has chosen for the target's pod; `None` where the volume may be made on any node.
@@ -140,47 +119,5 @@ impl Exposer<'_> {
                 "the target claim waits for a pod that uses it, because its storage class {class} binds late; start one, or set restorePVC.ignoreDelayBinding"
             ))),
         }
-    }
-
-    /// Makes the claim of the cache, where there is to be one, and gives its name.
-    async fn cache(&self, transfer: &Transfer, node: Option<&str>) -> Result<Option<String>, ExposeError> {
-        let Some(cache) = &self.config.cache else { return Ok(None) };
-        let Some(claim) = cache_claim(transfer, cache, self.settings.cache_limit_mb, node) else { return Ok(None) };
-        ensure(self.kube, &resources::claims(), &claim).await?;
-        Ok(Some(cache_name(transfer)))
-    }
-
-    async fn start(
-        &self,
-        transfer: &Transfer,
-        template: &Template,
-        volume: MoverVolume,
-        (placement, cache): (Placement, Option<String>),
-    ) -> Result<(), ExposeError> {
-        let resource_timeout =
-            Duration::from_secs(self.settings.resource_timeout.as_secs().try_into().unwrap_or(i64::MAX));
-        let pod = mover_pod(&PodParts {
-            transfer,
-            template,
-            config: self.config,
-            volume,
-            placement,
-            cache,
-            resource_timeout,
-        });
-        ensure(self.kube, &resources::pods(), &pod).await.map(drop)
-    }
-
-    /// The template of the DaemonSet for nodes of this operating system.
-    async fn template(&self, os: NodeOs) -> Result<Template, ExposeError> {
-        let name = if os == NodeOs::Windows { NODE_AGENT_WINDOWS } else { NODE_AGENT };
-        let found = self.kube.find(&resources::daemon_sets(), Some(&self.settings.namespace), name).await?;
-        let found = found.ok_or_else(|| {
-            ExposeError::Refused(format!(
-                "the DaemonSet {}/{name}, from which the pods of movers inherit, does not exist",
-                self.settings.namespace
-            ))
-        })?;
-        Ok(Template::of(&found)?)
     }
 }

@@ -1,11 +1,12 @@
-//! The pod in which a mover runs (cli-and-install.md 4.3 to 4.6). Pure.
+//! The pod in which a mover runs. Pure.
 
 use crate::config::NodeAgentConfig;
+use crate::exposer::placement::{Placement, place};
 use crate::template::Template;
 use crate::transfer::{Transfer, TransferKind};
 use lifeboat_api::well_known::{ANNOTATION_IAM_ROLE, LABEL_AZURE_WORKLOAD_IDENTITY, LABEL_EXPOSER_POD_GROUP};
-use lifeboat_api::{Duration, LabelSelector, NodeOs};
-use serde_json::{Map, Value, json};
+use lifeboat_api::{Duration, NodeOs};
+use serde_json::{Value, json};
 
 /// The mount of the cache volume, and its name.
 const CACHE_AT: &str = "/cachedir";
@@ -29,18 +30,21 @@ pub(crate) enum MoverVolume {
     /// A directory of the node.
     HostPath(String),
     /// A claim in the namespace of the pod.
-    Claim { name: String, is_block: bool },
+    Claim {
+        name: String,
+        is_block: bool,
+        /// It can be mounted only so.
+        is_read_only: bool,
+        /// Its files keep their SELinux labels.
+        without_relabeling: bool,
+    },
 }
 
-/// The node on which a mover runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Placement {
-    /// This one, without asking the scheduler.
-    Pinned(String),
-    /// This one, which the scheduler has chosen for the target.
-    Selected(String),
-    /// Any, of those that a selector of the configuration allows.
-    Any(Option<LabelSelector>),
+impl MoverVolume {
+    /// A claim into which can be written.
+    pub(crate) fn claim(name: &str, is_block: bool) -> Self {
+        Self::Claim { name: name.to_owned(), is_block, is_read_only: false, without_relabeling: false }
+    }
 }
 
 /// Everything that a pod is made of.
@@ -49,6 +53,8 @@ pub(crate) struct PodParts<'a> {
     pub(crate) transfer: &'a Transfer,
     pub(crate) template: &'a Template,
     pub(crate) config: &'a NodeAgentConfig,
+    /// The operating system of its node.
+    pub(crate) os: NodeOs,
     pub(crate) volume: MoverVolume,
     pub(crate) placement: Placement,
     /// The claim of the cache.
@@ -60,7 +66,7 @@ pub(crate) struct PodParts<'a> {
 pub(crate) fn mover_pod(parts: &PodParts<'_>) -> Value {
     let PodParts { transfer, template, config, .. } = parts;
     let is_host_path = matches!(parts.volume, MoverVolume::HostPath(_));
-    let is_windows = transfer.node_os() == NodeOs::Windows;
+    let is_windows = parts.os == NodeOs::Windows;
     let (mut volumes, mut mounts) = template.volumes(is_host_path);
     let mut env = template.container("env").as_array().cloned().unwrap_or_default();
     add_folders(&mut volumes, &mut mounts, &mut env);
@@ -82,7 +88,7 @@ pub(crate) fn mover_pod(parts: &PodParts<'_>) -> Value {
     }
     let mut spec = json!({
         "containers": [container], "volumes": volumes, "restartPolicy": "Never", "terminationGracePeriodSeconds": 0,
-        "securityContext": pod_security(is_windows), "os": {"name": if is_windows { "windows" } else { "linux" }},
+        "securityContext": pod_security(parts, is_windows), "os": {"name": if is_windows { "windows" } else { "linux" }},
     });
     for field in ["serviceAccountName", "dnsPolicy", "dnsConfig", "imagePullSecrets"] {
         copy(&mut spec, field, template.spec(field));
@@ -94,7 +100,7 @@ pub(crate) fn mover_pod(parts: &PodParts<'_>) -> Value {
     if !tolerations.is_empty() {
         spec["tolerations"] = Value::Array(tolerations);
     }
-    place(parts, is_windows, &mut spec);
+    place(&parts.placement, pod_group(transfer.kind), is_windows, &mut spec);
     let mut metadata = json!({
         "name": transfer.meta.name, "namespace": transfer.meta.namespace, "labels": labels(parts),
         "ownerReferences": [transfer.owner_reference()],
@@ -130,6 +136,7 @@ fn labels(parts: &PodParts<'_>) -> Value {
 fn pod_group(kind: TransferKind) -> Option<&'static str> {
     match kind {
         TransferKind::DataDownload => Some("generic-restore-exposer"),
+        TransferKind::DataUpload => Some("snapshot-exposer"),
         TransferKind::PodVolumeRestore | TransferKind::PodVolumeBackup => None,
     }
 }
@@ -169,6 +176,14 @@ fn arguments(parts: &PodParts<'_>) -> Vec<String> {
             format!("--pod-volume-backup={name}"),
             format!("--resource-timeout={timeout}"),
         ],
+        TransferKind::DataUpload => vec![
+            "data-mover".to_owned(),
+            "backup".to_owned(),
+            format!("--volume-path={path}"),
+            format!("--volume-mode={mode}"),
+            format!("--data-upload={name}"),
+            format!("--resource-timeout={timeout}"),
+        ],
     };
     arguments.extend(parts.template.log_arguments());
     arguments
@@ -190,11 +205,18 @@ fn add_volume(parts: &PodParts<'_>, volumes: &mut Vec<Value>, mounts: &mut Vec<V
             }
             mounts.push(mount);
         }
-        MoverVolume::Claim { name: claim, is_block } => {
-            volumes.push(json!({"name": name, "persistentVolumeClaim": {"claimName": claim}}));
+        MoverVolume::Claim { name: claim, is_block, is_read_only, .. } => {
+            let mut source = json!({"claimName": claim});
+            let mut mount = json!({"name": name, "mountPath": path});
+            // A file system that was cut off while it was written to is repaired when it is mounted, which needs the right to write.
+            if *is_read_only {
+                source["readOnly"] = json!(true);
+                mount["readOnly"] = json!(true);
+            }
+            volumes.push(json!({"name": name, "persistentVolumeClaim": source}));
             match is_block {
                 true => container["volumeDevices"] = json!([{"name": name, "devicePath": path}]),
-                false => mounts.push(json!({"name": name, "mountPath": path})),
+                false => mounts.push(mount),
             }
         }
     }
@@ -216,11 +238,15 @@ fn add_folders(volumes: &mut Vec<Value>, mounts: &mut Vec<Value>, env: &mut Vec<
     }
 }
 
-fn pod_security(is_windows: bool) -> Value {
-    match is_windows {
-        true => json!({"windowsOptions": {"runAsUserName": "ContainerAdministrator"}}),
-        false => json!({"runAsUser": 0, "seccompProfile": {"type": "RuntimeDefault"}}),
+fn pod_security(parts: &PodParts<'_>, is_windows: bool) -> Value {
+    if is_windows {
+        return json!({"windowsOptions": {"runAsUserName": "ContainerAdministrator"}});
     }
+    let mut security = json!({"runAsUser": 0, "seccompProfile": {"type": "RuntimeDefault"}});
+    if let MoverVolume::Claim { without_relabeling: true, .. } = parts.volume {
+        security["seLinuxOptions"] = json!({"type": "spc_t"});
+    }
+    security
 }
 
 /// Files of any owner are read, or written, by user 0, with no more rights than that takes.
@@ -249,43 +275,6 @@ fn tolerations(template: &Template, is_windows: bool) -> Vec<Value> {
         }
     }
     tolerations
-}
-
-fn place(parts: &PodParts<'_>, is_windows: bool, spec: &mut Value) {
-    let operator = if is_windows { "In" } else { "NotIn" };
-    let mut terms = Vec::new();
-    match &parts.placement {
-        Placement::Pinned(node) => spec["nodeName"] = json!(node),
-        Placement::Selected(node) => spec["nodeSelector"] = json!({"kubernetes.io/hostname": node}),
-        Placement::Any(selector) => terms.extend(selector.iter().flat_map(requirements)),
-    }
-    terms.push(json!({"key": "kubernetes.io/os", "operator": operator, "values": ["windows"]}));
-    spec["affinity"] = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
-        "nodeSelectorTerms": [{"matchExpressions": terms}],
-    }}});
-    if let Some(group) = pod_group(parts.transfer.kind) {
-        spec["topologySpreadConstraints"] = json!([{
-            "maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway",
-            "labelSelector": {"matchLabels": {LABEL_EXPOSER_POD_GROUP: group}},
-        }]);
-    }
-}
-
-/// The requirements of a selector of labels, for the labels of nodes.
-fn requirements(selector: &LabelSelector) -> Vec<Value> {
-    let labels = selector.match_labels.iter();
-    let labels = labels.map(|(key, value)| json!({"key": key, "operator": "In", "values": [value]}));
-    let expressions = selector.match_expressions.iter().map(|expression| {
-        let mut requirement = Map::from_iter([
-            ("key".to_owned(), json!(expression.key)),
-            ("operator".to_owned(), json!(expression.operator)),
-        ]);
-        if !expression.values.is_empty() {
-            requirement.insert("values".to_owned(), json!(expression.values));
-        }
-        Value::Object(requirement)
-    });
-    labels.chain(expressions).collect()
 }
 
 fn copy(into: &mut Value, field: &str, value: &Value) {

@@ -1,27 +1,55 @@
 //! Removes what was made for a transfer. Each part may be gone already.
 
 use crate::exposer::claim::cache_name;
+use crate::exposer::made_volume::{deletion_patch, is_of_claim, policy_of, with_policy};
+use crate::exposer::upload_objects::{UploadObjects, perform_release};
+use crate::exposer::upload_removal::{RemovalStep, RemovalView, made_volume, next_step};
 use crate::kube::{Kube, ObjectName, is_owned_by, text, uid};
 use crate::resources;
-use crate::transfer::{Transfer, TransferKind};
+use crate::transfer::{Transfer, TransferKind, TransferRequest};
+use lifeboat_api::DataUploadSpec;
 use lifeboat_api::well_known::LABEL_BACKUP_PVC_SECRET;
 use lifeboat_cluster::ClusterError;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-/// Removes pod, claims with their volumes, and copies of Secrets and ConfigMaps.
-pub(crate) async fn remove_all(kube: &Kube, transfer: &Transfer) -> Result<(), ClusterError> {
-    let namespace = &transfer.meta.namespace;
+/// The most steps of the removal of a DataUpload that are done one after the other.
+const MOST_STEPS: usize = 16;
+
+/// The outcome of a removal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Removal {
+    /// All that can be removed is.
+    Done,
+    /// It waits for this.
+    Waits(String),
+}
+
+/// Removes pod, claims with their volumes, snapshots, and copies of Secrets and ConfigMaps. Others are waited for only when that is asked
+/// for.
+pub(crate) async fn remove_all(kube: &Kube, transfer: &Transfer, may_wait: bool) -> Result<Removal, ClusterError> {
     remove_pod(kube, transfer).await?;
     if transfer.kind == TransferKind::PodVolumeBackup {
-        return Ok(());
+        return Ok(Removal::Done);
     }
-    undeliver(kube, transfer).await?;
-    for name in [&transfer.meta.name, &cache_name(transfer)] {
-        remove_claim(kube, transfer, name).await?;
+    if let TransferRequest::DataUpload(spec) = &transfer.request {
+        if let Removal::Waits(reason) = remove_upload(kube, transfer, spec, may_wait).await? {
+            return Ok(Removal::Waits(reason));
+        }
+    } else {
+        keep_delivered(kube, transfer).await?;
+        for name in [&transfer.meta.name, &cache_name(transfer)] {
+            remove_claim(kube, transfer, name).await?;
+        }
     }
-    if !transfer.kind.is_delivered() {
-        return Ok(());
+    if transfer.kind.is_of_any_node() {
+        remove_copies(kube, transfer).await?;
     }
+    Ok(Removal::Done)
+}
+
+/// Removes the copies of Secrets and ConfigMaps.
+async fn remove_copies(kube: &Kube, transfer: &Transfer) -> Result<(), ClusterError> {
+    let namespace = &transfer.meta.namespace;
     let selector = format!("{LABEL_BACKUP_PVC_SECRET}={}", transfer.meta.uid);
     for resource in [resources::secrets(), resources::config_maps()] {
         for copied in kube.list(resource.clone(), Some(namespace), &selector, "").await? {
@@ -42,43 +70,96 @@ pub(crate) async fn remove_pod(kube: &Kube, transfer: &Transfer) -> Result<(), C
     }
 }
 
-/// Removes a claim of a transfer, and the volume that was made for it, whatever the storage class says of volumes.
+/// A claim of this name, if the transfer owns it.
+async fn own_claim(kube: &Kube, transfer: &Transfer, name: &str) -> Result<Option<Value>, ClusterError> {
+    let claim = kube.find(&resources::claims(), Some(&transfer.meta.namespace), name).await?;
+    Ok(claim.filter(|claim| is_owned_by(claim, &transfer.meta.uid)))
+}
+
+/// Removes a claim of a transfer, and the volume that was made for it, whatever the storage class says of volumes. A volume with a delivery
+/// that was begun holds the restored bytes, and stays.
 async fn remove_claim(kube: &Kube, transfer: &Transfer, name: &str) -> Result<(), ClusterError> {
     let resource = resources::claims();
-    let of = ObjectName { resource: &resource, namespace: Some(&transfer.meta.namespace), name };
-    let Some(claim) = kube.get(of).await?.filter(|claim| is_owned_by(claim, &transfer.meta.uid)) else { return Ok(()) };
+    let Some(claim) = own_claim(kube, transfer, name).await? else { return Ok(()) };
     let volume = text(&claim, &["spec", "volumeName"]);
-    if !volume.is_empty() {
-        set_reclaim_policy(kube, volume, "Delete", |volume| volume["spec"]["claimRef"]["uid"] == uid(&claim)).await?;
+    let is_kept = transfer.delivery().is_some_and(|delivery| delivery.volume == volume);
+    if !volume.is_empty() && !is_kept {
+        let volumes = resources::volumes();
+        let of = ObjectName { resource: &volumes, namespace: None, name: volume };
+        let found = kube.get(of).await?;
+        if let Some(patch) = found.and_then(|found| deletion_patch(transfer, &found, &claim)) {
+            kube.patch(of, &patch).await?;
+        }
     }
+    let of = ObjectName { resource: &resource, namespace: Some(&transfer.meta.namespace), name };
     kube.delete(of, uid(&claim)).await
 }
 
-/// Gives a volume whose delivery was given up back to its storage: nobody would ask for it again.
-async fn undeliver(kube: &Kube, transfer: &Transfer) -> Result<(), ClusterError> {
+/// Has a volume whose delivery was given up outlive the claim in which it was filled.
+async fn keep_delivered(kube: &Kube, transfer: &Transfer) -> Result<(), ClusterError> {
     let Some(delivery) = transfer.delivery() else { return Ok(()) };
-    let own = |volume: &Value| {
-        let claim = &volume["spec"]["claimRef"];
-        claim["namespace"] == transfer.meta.namespace && claim["name"] == transfer.meta.name
-    };
-    set_reclaim_policy(kube, &delivery.volume, "Delete", own).await
+    let resource = resources::volumes();
+    let of = ObjectName { resource: &resource, namespace: None, name: &delivery.volume };
+    match kube.get(of).await? {
+        Some(volume) if is_of_claim(&volume, transfer) && policy_of(&volume) != "Retain" => {
+            kube.patch(of, &with_policy(&volume, "Retain")).await.map(drop)
+        }
+        _ => Ok(()),
+    }
 }
 
-/// Sets the reclaim policy of a volume, if it is still the one that is meant.
-async fn set_reclaim_policy(
+/// Removes claim, volume and snapshot of a DataUpload.
+async fn remove_upload(
     kube: &Kube,
-    name: &str,
-    policy: &str,
-    is_meant: impl Fn(&Value) -> bool,
-) -> Result<(), ClusterError> {
-    let resource = resources::volumes();
-    let of = ObjectName { resource: &resource, namespace: None, name };
-    let Some(volume) = kube.get(of).await? else { return Ok(()) };
-    if !is_meant(&volume) || volume["spec"]["persistentVolumeReclaimPolicy"] == policy {
-        return Ok(());
+    transfer: &Transfer,
+    spec: &DataUploadSpec,
+    may_wait: bool,
+) -> Result<Removal, ClusterError> {
+    let (claims, volumes) = (resources::claims(), resources::volumes());
+    let (snapshots, contents) = (resources::snapshots(), resources::snapshot_contents());
+    let (name, own) = (transfer.meta.name.as_str(), Some(transfer.meta.namespace.as_str()));
+    let own_object = |resource| ObjectName { resource, namespace: own, name };
+    let own_content = ObjectName { resource: &contents, namespace: None, name };
+    for _ in 0..MOST_STEPS {
+        let claim = own_claim(kube, transfer, name).await?;
+        let objects = UploadObjects::read(kube, transfer, spec).await?;
+        let volume_name = made_volume(claim.as_ref(), objects.copy.as_ref());
+        let of_volume = ObjectName { resource: &volumes, namespace: None, name: volume_name };
+        let volume = match volume_name {
+            "" => None,
+            _ => kube.get(of_volume).await?,
+        };
+        let step = next_step(&RemovalView {
+            transfer,
+            claim: claim.as_ref(),
+            volume: volume.as_ref(),
+            source: objects.source.as_ref(),
+            source_content: objects.source_content.as_ref(),
+            copy: objects.copy.as_ref(),
+            copy_content: objects.copy_content.as_ref(),
+            may_wait,
+        });
+        match step {
+            RemovalStep::PatchCopy(patch) => drop(kube.patch(own_object(&snapshots), &patch).await?),
+            RemovalStep::PatchCopyContent(patch) => drop(kube.patch(own_content, &patch).await?),
+            RemovalStep::PatchVolume(patch) => drop(kube.patch(of_volume, &patch).await?),
+            RemovalStep::DeleteClaim { uid } => kube.delete(own_object(&claims), &uid).await?,
+            RemovalStep::DeleteCopy { uid } => kube.delete(own_object(&snapshots), &uid).await?,
+            RemovalStep::DeleteCopyContent { uid } => kube.delete(own_content, &uid).await?,
+            RemovalStep::Release(step) => {
+                if let Some(reason) = perform_release(kube, spec, &step).await? {
+                    return Ok(Removal::Waits(reason));
+                }
+            }
+            RemovalStep::Wait(reason) => return Ok(Removal::Waits(reason)),
+            RemovalStep::Done { left } => {
+                if !left.is_empty() {
+                    let left = left.join("; ");
+                    tracing::warn!(name, left, "nobody waits any longer for what is left of a DataUpload");
+                }
+                return Ok(Removal::Done);
+            }
+        }
     }
-    let resource_version = &volume["metadata"]["resourceVersion"];
-    let patch =
-        json!({"metadata": {"resourceVersion": resource_version}, "spec": {"persistentVolumeReclaimPolicy": policy}});
-    kube.patch(of, &patch).await.map(drop)
+    Ok(Removal::Waits("what is left of it changes all the time".to_owned()))
 }

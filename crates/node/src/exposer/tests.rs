@@ -1,5 +1,9 @@
+mod handover;
+mod uploads;
+
 use super::claim::{CACHE_LIMIT_MB, cache_claim, restore_claim};
-use super::pod::{MoverVolume, Placement, PodParts, mover_pod};
+use super::placement::{AllowedNodes, Placement};
+use super::pod::{MoverVolume, PodParts, mover_pod};
 use crate::config::{CacheClaim, NodeAgentConfig};
 use crate::template::{Template, TemplateError};
 use crate::transfer::{Transfer, TransferKind};
@@ -14,6 +18,16 @@ fn download(spec: Value) -> Transfer {
     all.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
     let object = json!({"apiVersion": "velero.io/v2alpha1", "kind": "DataDownload", "metadata": {"name": "dd-1", "namespace": "velero", "uid": "dd-uid"}, "spec": all});
     Transfer::parse(TransferKind::DataDownload, object.to_string().as_bytes()).unwrap()
+}
+
+fn upload(spec: Value) -> Transfer {
+    let mut all = json!({
+        "snapshotType": "CSI", "sourcePVC": "data", "sourceNamespace": "shop", "backupStorageLocation": "default",
+        "csiSnapshot": {"volumeSnapshot": "vs", "storageClass": "fast"}, "operationTimeout": "10m0s",
+    });
+    all.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
+    let object = json!({"apiVersion": "velero.io/v2alpha1", "kind": "DataUpload", "metadata": {"name": "du-1", "namespace": "velero", "uid": "du-uid", "creationTimestamp": "2026-11-28T12:00:00Z"}, "spec": all});
+    Transfer::parse(TransferKind::DataUpload, object.to_string().as_bytes()).unwrap()
 }
 
 fn restore() -> Transfer {
@@ -78,15 +92,16 @@ fn pod_of(transfer: &Transfer, config: &NodeAgentConfig, changes: impl FnOnce(&m
         TransferKind::PodVolumeRestore | TransferKind::PodVolumeBackup => {
             MoverVolume::HostPath("/var/lib/kubelet/pods/p/volumes/x/data".into())
         }
-        TransferKind::DataDownload => MoverVolume::Claim { name: "dd-1".into(), is_block: false },
+        TransferKind::DataDownload | TransferKind::DataUpload => MoverVolume::claim(&transfer.meta.name, false),
     };
     let placement = match transfer.kind {
         TransferKind::PodVolumeRestore | TransferKind::PodVolumeBackup => Placement::Pinned("n1".into()),
-        TransferKind::DataDownload => Placement::Any(None),
+        TransferKind::DataDownload | TransferKind::DataUpload => Placement::Any(AllowedNodes::default()),
     };
     let resource_timeout = Duration::from_secs(600);
+    let os = transfer.node_os();
     let mut parts =
-        PodParts { transfer, template: &template, config, volume, placement, cache: None, resource_timeout };
+        PodParts { transfer, template: &template, config, os, volume, placement, cache: None, resource_timeout };
     changes(&mut parts);
     mover_pod(&parts)
 }
@@ -246,8 +261,9 @@ fn every_key_of_the_configuration_is_seen_in_the_pod() {
         "priorityClassName": "high", "podLabels": {"l": "1"}, "podAnnotations": {"n": "2"},
     }));
     let pod = pod_of(&download(json!({})), &config, |parts| {
-        parts.placement = Placement::Any(parts.config.affinity_of("fast").cloned());
-        parts.volume = MoverVolume::Claim { name: "dd-1".into(), is_block: true };
+        let selector = parts.config.affinity_of("fast").cloned();
+        parts.placement = Placement::Any(AllowedNodes { selector, ..AllowedNodes::default() });
+        parts.volume = MoverVolume::claim("dd-1", true);
         parts.cache = Some("dd-1-cache".into());
     });
     assert_eq!(

@@ -29,6 +29,10 @@ fn transfer(kind: TransferKind, phase: &str, changes: Value) -> Transfer {
             "targetVolume": {"pvc": "data", "pv": "", "namespace": "shop"}, "backupStorageLocation": "default",
             "snapshotID": "k1", "sourceNamespace": "shop", "operationTimeout": "10m0s",
         }),
+        TransferKind::DataUpload => json!({
+            "snapshotType": "CSI", "sourcePVC": "data", "sourceNamespace": "shop", "backupStorageLocation": "default",
+            "csiSnapshot": {"volumeSnapshot": "vs", "storageClass": "fast"}, "operationTimeout": "10m0s",
+        }),
     };
     let mut object = json!({
         "apiVersion": kind.api_version(), "kind": kind.word(),
@@ -65,8 +69,9 @@ fn situation(transfer: &Transfer) -> Situation<'_> {
         transfer,
         pod: None,
         owner: Owner::Us,
-        target: Target::Ready,
-        lost_target: None,
+        user_pod: UserPod::Ready,
+        lost_user_pod: None,
+        delivery_seen: None,
         has_queue_room: true,
         has_slot: true,
         cancel_seen: None,
@@ -96,26 +101,38 @@ fn gone(phase: DataPathPhase, message: &str) -> Step {
     Step::End(Ending { phase, message: message.to_owned(), result: None, has_no_pod: true })
 }
 
+fn killed(movers: &[(&str, &str)]) -> Vec<KilledMover> {
+    let mover = |(pod, reason): &(&str, &str)| KilledMover { pod: (*pod).to_owned(), reason: (*reason).to_owned() };
+    movers.iter().map(mover).collect()
+}
+
+fn again(movers: &[(&str, &str)]) -> Step {
+    Step::Again { killed: killed(movers) }
+}
+
 #[test]
 fn a_new_transfer_is_accepted_when_target_and_queue_allow_it() {
-    use TransferKind::{DataDownload, PodVolumeBackup, PodVolumeRestore};
+    use TransferKind::{DataDownload, DataUpload, PodVolumeBackup, PodVolumeRestore};
     for kind in TransferKind::ALL {
         let new = transfer(kind, "New", json!({}));
         let at = situation(&new);
         assert_eq!(next_step(&at), Step::Accept);
         let full = "as many are prepared in the cluster as prepareQueueLength allows";
         assert_eq!(next_step(&Situation { has_queue_room: false, ..at.clone() }), wait(full, 5));
-        assert_eq!(next_step(&Situation { target: Target::Waiting("w".into()), ..at.clone() }), wait("w", 5));
-        assert_eq!(next_step(&Situation { target: Target::Lost("l".into()), ..at.clone() }), Ending::failed("l"));
-        assert_eq!(next_step(&Situation { target: Target::Elsewhere, ..at.clone() }), Step::Nothing);
-        for (made, expected) in [(59, Step::Nothing), (60, Step::FindTarget)] {
+        assert_eq!(next_step(&Situation { user_pod: UserPod::Waiting("w".into()), ..at.clone() }), wait("w", 5));
+        assert_eq!(next_step(&Situation { user_pod: UserPod::Lost("l".into()), ..at.clone() }), Ending::failed("l"));
+        assert_eq!(next_step(&Situation { user_pod: UserPod::Elsewhere, ..at.clone() }), Step::Nothing);
+        for (made, expected) in [(59, Step::Nothing), (60, Step::FindUserPod)] {
             let old = transfer(kind, "New", json!({"metadata": {"creationTimestamp": ago(made)}}));
-            assert_eq!(next_step(&Situation { target: Target::Elsewhere, ..situation(&old) }), expected);
+            assert_eq!(next_step(&Situation { user_pod: UserPod::Elsewhere, ..situation(&old) }), expected);
         }
         // Any agent ends it when it is canceled.
         let asked = transfer(kind, "New", json!({"spec": {"cancel": true}}));
         let ends = Ending::canceled(format!("Cancel was asked for; nothing was {}", kind.participle()));
-        assert_eq!(next_step(&Situation { target: Target::Elsewhere, owner: Owner::Other, ..situation(&asked) }), ends);
+        assert_eq!(
+            next_step(&Situation { user_pod: UserPod::Elsewhere, owner: Owner::Other, ..situation(&asked) }),
+            ends
+        );
         let deleted = transfer(kind, "New", json!({"metadata": {"deletionTimestamp": NOW}}));
         let message = format!("Cancel {} because it is being deleted", kind.short_word());
         assert_eq!(next_step(&situation(&deleted)), Ending::canceled(message));
@@ -127,6 +144,22 @@ fn a_new_transfer_is_accepted_when_target_and_queue_allow_it() {
             DataDownload,
             json!({"datamover": "velero-block"}),
             Ending::failed("the volume was saved by the data mover velero-block, which this version does not read"),
+        ),
+        (DataUpload, json!({"datamover": "velero-fs"}), Step::Accept),
+        (DataUpload, json!({"datamover": "kubevirt"}), Step::Nothing),
+        (
+            DataUpload,
+            json!({"datamover": "velero-block"}),
+            Ending::failed(
+                "the snapshot is to be moved by the data mover velero-block, which this version does not have: leave spec.datamover out of the Backup",
+            ),
+        ),
+        (
+            DataUpload,
+            json!({"csiSnapshot": null}),
+            Ending::failed(
+                "it names no VolumeSnapshot in spec.csiSnapshot: only the snapshots of CSI drivers can be moved",
+            ),
         ),
         (
             PodVolumeBackup,
@@ -164,12 +197,13 @@ fn an_accepted_transfer_becomes_prepared_or_says_what_it_waits_for() {
         (TransferKind::PodVolumeRestore, "PVR", "timeout on preparing PVR"),
         (TransferKind::DataDownload, "datadownload", "timeout on preparing data download"),
         (TransferKind::PodVolumeBackup, "PVB", "timeout on preparing PVB"),
+        (TransferKind::DataUpload, "du", "timeout on preparing data upload"),
     ] {
         let failed = |why: &str| Ending::failed(format!("{timeout}: {why}"));
         for (pod, accepted, expected) in [
             (None, 300, Step::Expose),
             (None, 1800, failed("its pod could not be made")),
-            (Some(pod(json!({"phase": "Running"}))), 9000, Step::Prepare { node: "n1".into() }),
+            (Some(pod(json!({"phase": "Running"}))), 9000, Step::Prepare { node: "n1".into(), os: NodeOs::Linux }),
             (
                 Some(pod(json!({"phase": "Pending", "containerStatuses": [{"name": "uid", "state": unpulled}]}))),
                 300,
@@ -220,17 +254,17 @@ fn a_prepared_transfer_begins_when_its_node_has_a_slot() {
         "Cancel datadownload because the exposing pod velero/t is in abnormal status for reason Pod is in abnormal state [Failed], message []",
     );
     assert_eq!(next_step(&Situation { pod: Some(&evicted), ..at.clone() }), canceled);
-    let removed =
-        gone(DataPathPhase::Failed, "data path restore failed: the mover's pod velero/t was removed before it began");
+    let removed = again(&[("", "the mover's pod velero/t was removed before it began")]);
     assert_eq!(next_step(&Situation { pod: None, ..at }), removed);
 }
 
 #[test]
 fn a_running_transfer_ends_as_its_pod_does() {
     let running = pod(json!({"phase": "Running"}));
-    for (kind, done) in
-        [(TransferKind::PodVolumeRestore, completed()), (TransferKind::DataDownload, Step::Deliver { total_bytes: 7 })]
-    {
+    for (kind, done) in [
+        (TransferKind::PodVolumeRestore, completed()),
+        (TransferKind::DataDownload, Step::Deliver { total_bytes: 7, since: now() }),
+    ] {
         for (changes, pod, expected) in [
             (json!({}), Some(running.clone()), Step::Nothing),
             (json!({}), Some(ended("Succeeded", RESULT)), done.clone()),
@@ -241,20 +275,13 @@ fn a_running_transfer_ends_as_its_pod_does() {
                 Some(ended("Failed", "e: data path is canceled")),
                 Ending::canceled("e: data path is canceled"),
             ),
-            (
-                json!({}),
-                None,
-                gone(
-                    DataPathPhase::Failed,
-                    "data path restore failed: the mover's pod velero/t was removed while it ran",
-                ),
-            ),
+            (json!({}), None, again(&[("", "the mover's pod velero/t was removed while it ran")])),
             (
                 json!({"spec": {"cancel": true}}),
                 None,
                 gone(DataPathPhase::Canceled, "Cancel was asked for; nothing was restored"),
             ),
-            (json!({"spec": {"cancel": true}}), Some(running.clone()), Step::Cancel),
+            (json!({"spec": {"cancel": true}}), Some(running.clone()), Step::ShowCanceling),
             (
                 json!({"metadata": {"deletionTimestamp": NOW}}),
                 Some(running.clone()),
@@ -273,7 +300,7 @@ fn a_running_transfer_ends_as_its_pod_does() {
     };
     assert!(stalled.message.starts_with("data path restore failed: no byte was moved for 1 h"), "{}", stalled.message);
     assert_eq!(
-        next_step(&Situation { lost_target: Some("the pod is gone".into()), ..at }),
+        next_step(&Situation { lost_user_pod: Some("the pod is gone".into()), ..at }),
         Ending::failed("the pod is gone")
     );
 }
@@ -309,12 +336,14 @@ fn a_backup_of_a_volume_ends_with_its_snapshot_or_without_one_if_empty() {
     ] {
         assert_eq!(next_step(&Situation { pod: Some(&pod), ..situation(&running) }), expected);
     }
-    let removed = "data path backup failed: the mover's pod velero/t was removed while it ran";
-    assert_eq!(next_step(&situation(&running)), gone(DataPathPhase::Failed, removed));
+    let upload = transfer(TransferKind::DataUpload, "InProgress", json!({}));
+    let empty = ended("Succeeded", &saved("", 0));
+    let empty = Situation { pod: Some(&empty), ..situation(&upload) };
+    assert_eq!(next_step(&empty), done("volume was empty so no data was upload", result(None, 0)));
     // The kubelet has taken the volume away while it was read, or nearly so.
     for snapshot in ["k1", ""] {
         let pod = ended("Succeeded", &saved(snapshot, 7));
-        let lost = Situation { pod: Some(&pod), lost_target: Some("the pod is gone".into()), ..situation(&running) };
+        let lost = Situation { pod: Some(&pod), lost_user_pod: Some("the pod is gone".into()), ..situation(&running) };
         assert_eq!(next_step(&lost), Ending::failed("the pod is gone"));
     }
 }
@@ -326,7 +355,7 @@ fn a_new_backup_of_a_volume_is_begun_on_its_own_node_only() {
     assert_eq!(next_step(&Situation { owner: Owner::Other, ..at.clone() }), Step::Nothing);
     let nobody = Situation { owner: Owner::Nobody("node n1 is gone".into()), ..at.clone() };
     assert_eq!(next_step(&nobody), Ending::failed("node n1 is gone"));
-    assert_eq!(next_step(&Situation { target: Target::Unseen, ..at }), Step::FindTarget);
+    assert_eq!(next_step(&Situation { user_pod: UserPod::Unseen, ..at }), Step::FindUserPod);
 }
 
 #[test]
@@ -390,5 +419,61 @@ fn a_delivery_that_was_begun_goes_on_without_its_pod() {
     let delivery = r#"{"volume":"pv-1","reclaimPolicy":"Delete","totalBytes":9,"begun":"2026-11-28T11:59:00Z"}"#;
     let annotations = json!({"metadata": {"annotations": {"lifeboat.io/delivery": delivery}}});
     let delivered = transfer(TransferKind::DataDownload, "InProgress", annotations);
-    assert_eq!(next_step(&situation(&delivered)), Step::Deliver { total_bytes: 9 });
+    let goes_on = Step::Deliver { total_bytes: 9, since: now() };
+    assert_eq!(next_step(&situation(&delivered)), goes_on);
+    // It counts from the first look of an agent, which may be that of any node.
+    let seen = now() - SignedDuration::from_secs(7);
+    for (owner, expected) in [
+        (Owner::Us, Step::Deliver { total_bytes: 9, since: seen }),
+        (Owner::Nobody("node n1 is gone".into()), Step::Deliver { total_bytes: 9, since: seen }),
+        (Owner::Other, Step::Nothing),
+    ] {
+        assert_eq!(next_step(&Situation { owner, delivery_seen: Some(seen), ..situation(&delivered) }), expected);
+    }
+}
+
+/// A pod with this UID that the kubelet has evicted.
+fn evicted(uid: &str) -> PodView {
+    PodView { uid: uid.to_owned(), ..pod(json!({"phase": "Failed", "reason": "Evicted", "message": "low on memory"})) }
+}
+
+#[test]
+fn a_transfer_whose_mover_is_killed_is_tried_three_times_in_all() {
+    const EVICTED: &str = "data path pod was evicted, message: low on memory";
+    for kind in TransferKind::ALL {
+        for phase in ["Accepted", "Prepared", "InProgress"] {
+            let noted = |movers: &[(&str, &str)]| {
+                let text = serde_json::to_string(&killed(movers)).unwrap();
+                transfer(kind, phase, json!({"metadata": {"annotations": {"lifeboat.io/killed-movers": text}}}))
+            };
+            let pod = evicted("p3");
+            let step = |transfer: &Transfer| next_step(&Situation { pod: Some(&pod), ..situation(transfer) });
+            assert_eq!(step(&transfer(kind, phase, json!({}))), again(&[("p3", EVICTED)]));
+            let second = noted(&[("p1", "drained")]);
+            assert_eq!(step(&second), again(&[("p1", "drained"), ("p3", EVICTED)]));
+            let third = noted(&[("p1", "drained"), ("", "removed")]);
+            let context = kind.failure_context();
+            let message = format!("{context}: attempt 1: drained; attempt 2: removed; attempt 3: {EVICTED}");
+            assert_eq!(step(&third), Ending::failed(message));
+        }
+        // The pod that was killed goes before the next one is made.
+        let text = serde_json::to_string(&killed(&[("p1", "drained")])).unwrap();
+        let noted = json!({"metadata": {"annotations": {"lifeboat.io/killed-movers": text}}});
+        let (accepted, old) = (transfer(kind, "Accepted", noted), evicted("p1"));
+        assert_eq!(next_step(&Situation { pod: Some(&old), ..situation(&accepted) }), Step::RemoveKilledPod);
+        assert_eq!(next_step(&situation(&accepted)), Step::Expose);
+    }
+}
+
+#[test]
+fn a_killed_mover_is_not_replaced_after_a_cancellation_or_without_its_volume() {
+    let pod = evicted("p1");
+    let canceled = transfer(TransferKind::DataUpload, "InProgress", json!({"spec": {"cancel": true}}));
+    let failed = Ending::failed("data path backup failed: data path pod was evicted, message: low on memory");
+    assert_eq!(next_step(&Situation { pod: Some(&pod), ..situation(&canceled) }), failed);
+    let lost = transfer(TransferKind::PodVolumeBackup, "InProgress", json!({}));
+    for pod in [Some(&pod), None] {
+        let at = Situation { pod, lost_user_pod: Some("the pod is gone".into()), ..situation(&lost) };
+        assert_eq!(next_step(&at), Ending::failed("the pod is gone"));
+    }
 }

@@ -7,7 +7,7 @@ use super::resource::MoverResource;
 use lifeboat_client::Client;
 use lifeboat_kopia::Random;
 use lifeboat_mover::Progress;
-use lifeboat_mover::protocol::{AccessPoint, Bytes, reason};
+use lifeboat_mover::protocol::{AccessPoint, Bytes, TOLD_TO_END, reason};
 use lifeboat_mover::snapshot::CheckpointTimes;
 use lifeboat_operation::Clock;
 use lifeboat_provider::ProviderSettings;
@@ -123,7 +123,7 @@ pub(super) async fn perform<R: MoverResource>(
 }
 
 fn told_to_end() -> Failure {
-    Failure::Failed("the mover's pod was told to end before the transfer was done".to_owned())
+    Failure::Failed(TOLD_TO_END.to_owned())
 }
 
 fn stopped(stop: Stop, progress: &Progress) -> Failure {

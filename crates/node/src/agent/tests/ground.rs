@@ -26,6 +26,20 @@ use tokio_util::sync::CancellationToken;
 const PATIENCE: Duration = Duration::from_secs(30);
 pub(super) const NODE: &str = "n1";
 
+/// The definition of a type of snapshots, without its rules.
+fn snapshot_type(plural: &str, kind: &str, scope: &str) -> Value {
+    let group = "snapshot.storage.k8s.io";
+    let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{plural}.{group}")},
+        "spec": {
+            "group": group, "scope": scope, "names": {"plural": plural, "kind": kind},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}],
+        },
+    })
+}
+
 pub(super) struct Ground {
     pub(super) kube: Kube,
     pub(super) config: NodeAgentConfig,
@@ -53,7 +67,11 @@ impl Ground {
             "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "node-agent", "namespace": "velero"},
             "spec": {"template": template},
         });
-        let objects = namespaces.into_iter().chain(lifeboat_api::crds()).chain([daemon_set]);
+        let snapshot_types = [
+            snapshot_type("volumesnapshots", "VolumeSnapshot", "Namespaced"),
+            snapshot_type("volumesnapshotcontents", "VolumeSnapshotContent", "Cluster"),
+        ];
+        let objects = namespaces.into_iter().chain(lifeboat_api::crds()).chain(snapshot_types).chain([daemon_set]);
         sandbox.apply(objects.collect()).await.unwrap();
         let kubeconfig = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(&kubeconfig, sandbox.kubeconfig()).unwrap();
@@ -189,12 +207,13 @@ impl Ground {
     }
 
     /// Plays the provisioner: makes a volume for the claim in which a download is restored.
-    pub(super) async fn provision(&self, claim: &str) {
+    pub(super) async fn provision(&self, claim: &str, policy: &str) {
         let found = self.there(&resources::claims(), "velero", claim).await;
         let claim_ref = json!({"namespace": "velero", "name": claim, "uid": found["metadata"]["uid"]});
         let volume = json!({
-            "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "pv-1"},
-            "spec": {"persistentVolumeReclaimPolicy": "Delete", "claimRef": claim_ref},
+            "apiVersion": "v1", "kind": "PersistentVolume",
+            "metadata": {"name": "pv-1", "annotations": {"pv.kubernetes.io/provisioned-by": "d"}},
+            "spec": {"persistentVolumeReclaimPolicy": policy, "claimRef": claim_ref},
         });
         self.create(&resources::volumes(), volume).await;
         self.patch(&resources::claims(), "velero", claim, json!({"spec": {"volumeName": "pv-1"}})).await;
@@ -207,6 +226,76 @@ impl Ground {
             |volume: Option<&Value>| volume.is_some_and(|volume| volume["spec"]["claimRef"]["namespace"] == "shop");
         self.until(&resources::volumes(), None, "pv-1", is_reserved).await;
         self.status(&resources::claims(), "shop", "data", json!({"phase": "Bound"})).await;
+    }
+
+    /// Makes the snapshot of the claim `shop/data`, as a driver whose name for it is `snap-1`.
+    pub(super) async fn snapshot(&self, is_ready: bool) {
+        self.target_claim(json!({
+            "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "8Mi"}}, "storageClassName": "fast",
+        }))
+        .await;
+        let content = json!({
+            "apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshotContent",
+            "metadata": {"name": "snapcontent-1"}, "status": {"snapshotHandle": "snap-1"},
+            "spec": {
+                "deletionPolicy": "Delete", "driver": "d", "source": {"volumeHandle": "vol"},
+                "volumeSnapshotRef": {"namespace": "shop", "name": "vs"},
+            },
+        });
+        self.create(&resources::snapshot_contents(), content).await;
+        let status =
+            json!({"boundVolumeSnapshotContentName": "snapcontent-1", "readyToUse": is_ready, "restoreSize": "8Mi"});
+        let snapshot = json!({
+            "apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshot",
+            "metadata": {"name": "vs", "namespace": "shop"}, "spec": {"source": {"persistentVolumeClaimName": "data"}},
+            "status": status,
+        });
+        self.create(&resources::snapshots(), snapshot).await;
+    }
+
+    /// Asks for the snapshot of the claim `shop/data` to be moved.
+    pub(super) async fn upload(&self, name: &str) {
+        let spec = json!({
+            "snapshotType": "CSI", "sourcePVC": "data", "sourceNamespace": "shop", "backupStorageLocation": "default",
+            "csiSnapshot": {"volumeSnapshot": "vs", "storageClass": "fast", "snapshotClass": "", "driver": "d"},
+            "operationTimeout": "10m0s",
+        });
+        let object = json!({
+            "apiVersion": "velero.io/v2alpha1", "kind": "DataUpload", "metadata": {"name": name, "namespace": "velero"},
+            "spec": spec,
+        });
+        self.create(&TransferKind::DataUpload.resource(), object).await;
+    }
+
+    /// Plays the provisioner: the volume goes when its claim has gone.
+    pub(super) async fn delete_volume(&self, claim: &str) {
+        self.gone(&resources::claims(), claim).await;
+        self.kube.0.delete(&resources::volumes(), None, "pv-1").await.unwrap();
+    }
+
+    /// Plays the driver: deletes the snapshot when its content is told to go, and lets the content go.
+    pub(super) async fn delete_snapshot(&self, content: &str) {
+        let contents = resources::snapshot_contents();
+        let goes =
+            |found: Option<&Value>| found.is_some_and(|found| found["metadata"]["deletionTimestamp"].is_string());
+        let content_goes = self.until(&contents, None, content, goes).await.unwrap();
+        assert_eq!(content_goes["spec"]["deletionPolicy"], "Delete");
+        let of = ObjectName { resource: &contents, namespace: None, name: content };
+        self.kube.patch(of, &json!({"metadata": {"finalizers": null}})).await.unwrap();
+    }
+
+    /// The names of all objects of snapshots.
+    pub(super) async fn snapshot_names(&self) -> Vec<String> {
+        let mut all = self.kube.list(resources::snapshots(), None, "", "").await.unwrap();
+        all.extend(self.kube.list(resources::snapshot_contents(), None, "", "").await.unwrap());
+        all.iter().map(|object| object["metadata"]["name"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// Waits for a pod of this name that is another one than that with this UID.
+    pub(super) async fn another_pod(&self, name: &str, than: &Value) -> Value {
+        let is_other =
+            |found: Option<&Value>| found.is_some_and(|found| found["metadata"]["uid"] != than["metadata"]["uid"]);
+        self.until(&resources::pods(), Some("velero"), name, is_other).await.unwrap()
     }
 
     /// Plays the kubelet: the mover's pod is in this phase, and has ended with this message.

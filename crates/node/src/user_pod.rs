@@ -1,4 +1,4 @@
-//! Readiness of the pod whose volume is moved (api-and-controllers.md 3.17). Pure.
+//! Readiness of the pod whose volume is moved. Pure.
 
 use crate::pod::{ContainerState, PodView};
 use crate::transfer::TransferKind;
@@ -15,9 +15,9 @@ const STUCK: [&str; 6] = [
     "InvalidImageName",
 ];
 
-/// The target of a transfer that has not begun, as this agent sees it.
+/// The pod whose volume is saved or restored, before the transfer has begun, as this agent sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Target {
+pub(crate) enum UserPod {
     /// It can begin.
     Ready,
     /// It will be ready, and waits for this.
@@ -31,12 +31,12 @@ pub(crate) enum Target {
 }
 
 /// The readiness of a pod, if it was seen on this node, for what a transfer of this kind does with a volume of it.
-pub(crate) fn readiness(kind: TransferKind, pod: Option<&PodView>) -> Target {
+pub(crate) fn pod_readiness(kind: TransferKind, pod: Option<&PodView>) -> UserPod {
     match (kind.is_backup(), pod) {
-        (true, Some(pod)) => loss_of_source(pod).map_or(Target::Ready, Target::Lost),
-        (true, None) => Target::Unseen,
+        (true, Some(pod)) => loss_of_source(pod).map_or(UserPod::Ready, UserPod::Lost),
+        (true, None) => UserPod::Unseen,
         (false, Some(pod)) => readiness_for_restore(pod),
-        (false, None) => Target::Elsewhere,
+        (false, None) => UserPod::Elsewhere,
     }
 }
 
@@ -46,8 +46,8 @@ pub(crate) fn loss_of_source(pod: &PodView) -> Option<String> {
     pod.has_ended().then(|| format!("the pod {namespace}/{name}, whose volume is saved, has ended: it is {phase}"))
 }
 
-fn readiness_for_restore(pod: &PodView) -> Target {
-    let lost = |why: String| Target::Lost(format!("Pod for this PVR is not ready: {why}"));
+fn readiness_for_restore(pod: &PodView) -> UserPod {
+    let lost = |why: String| UserPod::Lost(format!("Pod for this PVR is not ready: {why}"));
     let of = format!("pod {}/{}", pod.namespace, pod.name);
     if matches!(pod.phase.as_str(), "Failed" | "Unknown") {
         return lost(format!("{of} is in phase {}: {}", pod.phase, pod.ending_message()));
@@ -57,14 +57,14 @@ fn readiness_for_restore(pod: &PodView) -> Target {
     };
     let state = pod.init_containers.iter().find(|container| &container.name == name).map(|container| &container.state);
     match state {
-        Some(ContainerState::Running) => Target::Ready,
+        Some(ContainerState::Running) => UserPod::Ready,
         Some(ContainerState::Terminated { exit_code, .. }) => {
             lost(format!("the init container {name} of {of} has ended with exit code {exit_code}"))
         }
         Some(ContainerState::Waiting { reason, message }) if STUCK.contains(&reason.as_str()) => {
             lost(format!("the init container {name} of {of} cannot begin: {reason}: {message}"))
         }
-        _ => Target::Waiting(format!("the init container {name} of {of} has not begun")),
+        _ => UserPod::Waiting(format!("the init container {name} of {of} has not begun")),
     }
 }
 
@@ -73,31 +73,31 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn for_restore(phase: &str, names: &[&str], statuses: Value) -> Target {
+    fn for_restore(phase: &str, names: &[&str], statuses: Value) -> UserPod {
         let names: Vec<Value> = names.iter().map(|name| json!({"name": name})).collect();
         let pod = json!({
             "metadata": {"namespace": "shop", "name": "db-0"}, "spec": {"initContainers": names},
             "status": {"phase": phase, "initContainerStatuses": statuses},
         });
-        readiness(TransferKind::PodVolumeRestore, Some(&PodView::parse(pod.to_string().as_bytes()).unwrap()))
+        pod_readiness(TransferKind::PodVolumeRestore, Some(&PodView::parse(pod.to_string().as_bytes()).unwrap()))
     }
 
     #[test]
     fn a_restore_begins_when_its_pod_waits_and_fails_when_it_never_will() {
         let state = |name: &str, state: Value| json!([{"name": name, "state": state}]);
         let waiting = |reason: &str| state("restore-wait", json!({"waiting": {"reason": reason, "message": "m"}}));
-        let lost = |why: &str| Target::Lost(format!("Pod for this PVR is not ready: {why}"));
+        let lost = |why: &str| UserPod::Lost(format!("Pod for this PVR is not ready: {why}"));
         let own = &["restore-wait", "other"];
         for (seen, expected) in [
-            (for_restore("Pending", own, state("restore-wait", json!({"running": {}}))), Target::Ready),
-            (for_restore("Pending", &["restic-wait"], state("restic-wait", json!({"running": {}}))), Target::Ready),
+            (for_restore("Pending", own, state("restore-wait", json!({"running": {}}))), UserPod::Ready),
+            (for_restore("Pending", &["restic-wait"], state("restic-wait", json!({"running": {}}))), UserPod::Ready),
             (
                 for_restore("Pending", own, json!([])),
-                Target::Waiting("the init container restore-wait of pod shop/db-0 has not begun".into()),
+                UserPod::Waiting("the init container restore-wait of pod shop/db-0 has not begun".into()),
             ),
             (
                 for_restore("Pending", own, waiting("PodInitializing")),
-                Target::Waiting("the init container restore-wait of pod shop/db-0 has not begun".into()),
+                UserPod::Waiting("the init container restore-wait of pod shop/db-0 has not begun".into()),
             ),
             (
                 for_restore("Pending", own, waiting("ErrImagePull")),
@@ -120,13 +120,13 @@ mod tests {
             let pod = json!({"metadata": {"namespace": "shop", "name": "db-0"}, "status": {"phase": phase}});
             PodView::parse(pod.to_string().as_bytes()).unwrap()
         };
-        let of = |pod: Option<&PodView>| readiness(TransferKind::PodVolumeBackup, pod);
-        assert_eq!(of(Some(&seen("Running"))), Target::Ready);
+        let of = |pod: Option<&PodView>| pod_readiness(TransferKind::PodVolumeBackup, pod);
+        assert_eq!(of(Some(&seen("Running"))), UserPod::Ready);
         for phase in ["Succeeded", "Failed"] {
             let why = format!("the pod shop/db-0, whose volume is saved, has ended: it is {phase}");
-            assert_eq!(of(Some(&seen(phase))), Target::Lost(why));
+            assert_eq!(of(Some(&seen(phase))), UserPod::Lost(why));
         }
-        assert_eq!(of(None), Target::Unseen);
-        assert_eq!(readiness(TransferKind::PodVolumeRestore, None), Target::Elsewhere);
+        assert_eq!(of(None), UserPod::Unseen);
+        assert_eq!(pod_readiness(TransferKind::PodVolumeRestore, None), UserPod::Elsewhere);
     }
 }

@@ -1,4 +1,4 @@
-//! Brings the volume of a download to its claim, step by step (restore.md 6.8). Each step is decided from the objects alone, so that a
+//! Brings the volume of a download to its claim, step by step. Each step is decided from the objects alone, so that a
 //! delivery that was broken off goes on. Pure.
 //!
 //! The volume is retained first, so that it outlives the claim in which it was filled; then pod and claim go, the volume is
@@ -39,7 +39,7 @@ pub(crate) enum DeliveryStep {
 }
 
 /// The next step of a delivery.
-pub(crate) fn next_step(view: &DeliveryView<'_>) -> DeliveryStep {
+pub(crate) fn next_delivery_step(view: &DeliveryView<'_>) -> DeliveryStep {
     let DeliveryView { target_spec, delivery, .. } = view;
     let target_name = format!("{}/{}", target_spec.namespace, target_spec.pvc);
     let Some(volume) = view.volume else {
@@ -168,7 +168,7 @@ mod tests {
         let spec = TargetVolumeSpec { pvc: "data".into(), namespace: "shop".into(), ..TargetVolumeSpec::default() };
         let begun = serde_json::from_value(json!("2026-11-28T12:00:00Z")).unwrap();
         let delivery = Delivery { volume: "pv-1".into(), reclaim_policy: "Delete".into(), total_bytes: 7, begun };
-        next_step(&DeliveryView {
+        next_delivery_step(&DeliveryView {
             target_spec: &spec,
             delivery: &delivery,
             volume: Some(&objects.volume),

@@ -1,0 +1,135 @@
+//! Brings the volume of a download to its claim, by the steps of [`crate::delivery`].
+
+use crate::agent::act::{Acted, Actor};
+use crate::delivery::{DeliveryStep, DeliveryView, begin, next_delivery_step};
+use crate::exposer::remove::remove_pod;
+use crate::kube::{ObjectName, is_owned_by, text, uid};
+use crate::outcome::TransferResult;
+use crate::resources;
+use crate::rules::Ending;
+use crate::transfer::{Delivery, Transfer, TransferRequest};
+use jiff::{SignedDuration, Timestamp};
+use lifeboat_api::{DataPathPhase, Time};
+use lifeboat_cluster::ClusterError;
+use serde_json::Value;
+use std::time::Duration;
+
+/// The pause between two steps of a delivery that waits for others.
+const DELIVERY_PAUSE: Duration = Duration::from_secs(1);
+
+/// The message of a delivery that is given up. The bytes of the volume are whole, so it stays.
+fn undelivered(delivery: &Delivery, why: &str) -> String {
+    let volume = &delivery.volume;
+    format!(
+        "error rebinding the restored volume {volume}: {why}; the PersistentVolume {volume} has the restored data and is kept (reclaim policy Retain): bind it to a claim, or delete it"
+    )
+}
+
+impl Actor {
+    /// Does one step of a delivery.
+    pub(super) async fn deliver(
+        &self,
+        transfer: &Transfer,
+        total_bytes: i64,
+        since: Timestamp,
+    ) -> Result<Acted, ClusterError> {
+        let TransferRequest::DataDownload(spec) = &transfer.request else { return Ok(Acted::More) };
+        let target_spec = &spec.target_volume;
+        let own = Some(transfer.meta.namespace.as_str());
+        let claim = self.kube.find(&resources::claims(), own, &transfer.meta.name).await?;
+        let claim = claim.filter(|claim| is_owned_by(claim, &transfer.meta.uid));
+        let Some(delivery) = transfer.delivery() else {
+            return self.begin_delivery(transfer, claim.as_ref(), total_bytes).await;
+        };
+        let volume = self.kube.find(&resources::volumes(), None, &delivery.volume).await?;
+        let target = self.kube.find(&resources::claims(), Some(&target_spec.namespace), &target_spec.pvc).await?;
+        let pod = self.kube.find(&resources::pods(), own, &transfer.meta.name).await?;
+        let has_pod = pod.is_some_and(|pod| is_owned_by(&pod, &transfer.meta.uid));
+        let is_attached = !has_pod && claim.is_some() && self.is_attached(&delivery.volume).await?;
+        let step = next_delivery_step(&DeliveryView {
+            target_spec,
+            delivery: &delivery,
+            volume: volume.as_ref(),
+            restore_claim: claim.as_ref(),
+            target: target.as_ref(),
+            has_pod,
+            is_attached,
+        });
+        match step {
+            DeliveryStep::PatchVolume(patch) => {
+                let resource = resources::volumes();
+                let of = ObjectName { resource: &resource, namespace: None, name: &delivery.volume };
+                self.patched(of, &patch).await
+            }
+            DeliveryStep::PatchTarget(patch) => {
+                let (resource, namespace) = (resources::claims(), Some(target_spec.namespace.as_str()));
+                self.patched(ObjectName { resource: &resource, namespace, name: &target_spec.pvc }, &patch).await
+            }
+            DeliveryStep::RemovePod => {
+                if let Some(pod) = self.kube.find(&resources::pods(), own, &transfer.meta.name).await? {
+                    self.copy_log(transfer, &pod).await;
+                }
+                remove_pod(&self.kube, transfer).await.map(|()| Acted::More)
+            }
+            DeliveryStep::RemoveClaim => {
+                let resource = resources::claims();
+                let of = ObjectName { resource: &resource, namespace: own, name: &transfer.meta.name };
+                self.kube.delete(of, claim.as_ref().map_or("", uid)).await.map(|()| Acted::More)
+            }
+            DeliveryStep::Wait(reason) => {
+                let limit = SignedDuration::try_from(self.settings.resource_timeout).unwrap_or(SignedDuration::MAX);
+                // It counts from the first look of this agent: nobody has waited while there was none.
+                match self.now.duration_since(since) >= limit {
+                    true => self.fail(transfer, undelivered(&delivery, &reason)).await,
+                    false => Ok(Acted::Waits(reason, DELIVERY_PAUSE)),
+                }
+            }
+            DeliveryStep::Done => {
+                let (phase, message) = (DataPathPhase::Completed, String::new());
+                let result = Some(TransferResult::restored(delivery.total_bytes));
+                self.end(transfer, &Ending { phase, message, result, has_no_pod: false }).await
+            }
+            DeliveryStep::Failed(why) => self.fail(transfer, undelivered(&delivery, &why)).await,
+        }
+    }
+
+    async fn begin_delivery(
+        &self,
+        transfer: &Transfer,
+        claim: Option<&Value>,
+        total_bytes: i64,
+    ) -> Result<Acted, ClusterError> {
+        let volume = claim.map_or("", |claim| text(claim, &["spec", "volumeName"]));
+        let found = match volume {
+            "" => None,
+            volume => self.kube.find(&resources::volumes(), None, volume).await?,
+        };
+        let Some(found) = found else {
+            let message = format!(
+                "error rebinding: the claim {} in which the volume was restored, or its volume, is gone",
+                transfer.meta.name
+            );
+            return self.fail(transfer, message).await;
+        };
+        let delivery = Delivery {
+            volume: volume.to_owned(),
+            reclaim_policy: text(&found, &["spec", "persistentVolumeReclaimPolicy"]).to_owned(),
+            total_bytes,
+            begun: Time::new(self.now),
+        };
+        self.store(transfer, begin(transfer, &delivery)).await
+    }
+
+    async fn is_attached(&self, volume: &str) -> Result<bool, ClusterError> {
+        let all = self.kube.list(resources::attachments(), None, "", "").await?;
+        Ok(all.iter().any(|attachment| text(attachment, &["spec", "source", "persistentVolumeName"]) == volume))
+    }
+
+    async fn patched(&self, of: ObjectName<'_>, patch: &Value) -> Result<Acted, ClusterError> {
+        match self.kube.patch(of, patch).await {
+            Ok(_) => Ok(Acted::More),
+            Err(e) if e.is_conflict() => Ok(Acted::Waits("it has changed meanwhile".to_owned(), DELIVERY_PAUSE)),
+            Err(e) => Err(e),
+        }
+    }
+}

@@ -1,0 +1,89 @@
+use super::ground::{Ground, NODE, RESULT};
+use crate::kube::ObjectName;
+use crate::resources;
+use crate::transfer::TransferKind::{DataDownload, PodVolumeRestore};
+use jiff::SignedDuration;
+use serde_json::{Value, json};
+
+/// A download whose bytes are written, and whose volume waits to be detached.
+async fn written_download() -> Ground {
+    let mut ground = Ground::start().await;
+    ground.target_claim(json!({})).await;
+    let attachment = json!({
+        "apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment", "metadata": {"name": "a"},
+        "spec": {"attacher": "d", "nodeName": NODE, "source": {"persistentVolumeName": "pv-1"}},
+    });
+    ground.create(&resources::attachments(), attachment).await;
+    ground.download("dd").await;
+    ground.agent();
+    ground.provision("dd", "Delete").await;
+    ground.pod_is("dd", "Running", "").await;
+    ground.phase(DataDownload, "dd", "InProgress").await;
+    ground.pod_is("dd", "Succeeded", RESULT).await;
+    ground.gone(&resources::pods(), "dd").await;
+    ground
+}
+
+async fn volume(ground: &Ground) -> Value {
+    let volumes = resources::volumes();
+    ground.kube.get(ObjectName { resource: &volumes, namespace: None, name: "pv-1" }).await.unwrap().unwrap()
+}
+
+#[tokio::test]
+async fn a_delivery_outlives_an_agent_that_was_away_for_long() {
+    let mut ground = written_download().await;
+    ground.kill().await;
+    // Longer than anything may wait.
+    ground.pass(SignedDuration::from_hours(2), DataDownload, "dd").await;
+    ground.agent();
+    // The agent has looked at it when it takes up another one.
+    let uid = ground.target_pod("db-0").await;
+    ground.restore("pvr", ("db-0", &uid)).await;
+    ground.there(&resources::pods(), "velero", "pvr").await;
+    ground.kube.0.delete(&resources::attachments(), None, "a").await.unwrap();
+    ground.bind_target().await;
+    assert_eq!(ground.ended(DataDownload, "dd", "Completed").await, "");
+}
+
+#[tokio::test]
+async fn an_agent_of_another_node_goes_on_with_a_delivery() {
+    let mut ground = written_download().await;
+    ground.kill().await;
+    let moved = json!({"status": {"node": "n2", "acceptedByNode": "n2"}});
+    ground.patch(&DataDownload.resource(), "velero", "dd", moved).await;
+    ground.kube.0.delete(&resources::attachments(), None, "a").await.unwrap();
+    ground.agent();
+    let uid = ground.target_pod("db-0").await;
+    ground.restore("pvr", ("db-0", &uid)).await;
+    ground.there(&resources::pods(), "velero", "pvr").await;
+    ground.pass(SignedDuration::from_mins(5), DataDownload, "dd").await;
+    ground.bind_target().await;
+    assert_eq!(ground.ended(DataDownload, "dd", "Completed").await, "");
+    ground.cancel(PodVolumeRestore, "pvr").await;
+}
+
+#[tokio::test]
+async fn a_volume_whose_delivery_is_given_up_is_kept_and_named() {
+    let ground = written_download().await;
+    ground.delete(&resources::claims(), "shop", "data").await;
+    let message = "error rebinding the restored volume pv-1: the target claim shop/data is gone; the PersistentVolume pv-1 has the restored data and is kept (reclaim policy Retain): bind it to a claim, or delete it";
+    assert_eq!(ground.ended(DataDownload, "dd", "Failed").await, message);
+    assert_eq!(volume(&ground).await["spec"]["persistentVolumeReclaimPolicy"], "Retain");
+}
+
+#[tokio::test]
+async fn a_volume_of_an_administrator_is_never_set_to_delete() {
+    let mut ground = Ground::start().await;
+    ground.target_claim(json!({})).await;
+    ground.download("dd").await;
+    ground.agent();
+    ground.provision("dd", "Retain").await;
+    let by_hand = json!({"metadata": {"annotations": {"pv.kubernetes.io/provisioned-by": null}}});
+    let volumes = resources::volumes();
+    ground.kube.patch(ObjectName { resource: &volumes, namespace: None, name: "pv-1" }, &by_hand).await.unwrap();
+    ground.pod_is("dd", "Running", "").await;
+    ground.phase(DataDownload, "dd", "InProgress").await;
+    ground.pod_is("dd", "Failed", "no space").await;
+    assert_eq!(ground.ended(DataDownload, "dd", "Failed").await, "data path restore failed: no space");
+    assert_eq!(volume(&ground).await["spec"]["persistentVolumeReclaimPolicy"], "Retain");
+}
