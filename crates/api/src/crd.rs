@@ -21,6 +21,15 @@ pub trait Resource {
     fn api_version() -> String {
         format!("{GROUP}/{}", Self::VERSION)
     }
+
+    /// Reads an object out of its JSON. One function for each kind, which is compiled with this crate: each crate that reads
+    /// objects would otherwise have a reader of its own, compiled as little as it is.
+    ///
+    /// # Errors
+    /// JSON that is no object of this kind.
+    fn from_json(bytes: &[u8]) -> serde_json::Result<Self>
+    where
+        Self: Sized;
 }
 
 /// The definitions of all thirteen kinds as `apiextensions.k8s.io/v1` objects, sorted by name.

@@ -52,7 +52,7 @@ pub use location::{
     BackupStorageLocationStatus, ObjectStorageLocation, VolumeSnapshotLocation, VolumeSnapshotLocationPhase,
     VolumeSnapshotLocationSpec, VolumeSnapshotLocationStatus,
 };
-pub use meta::{ObjectMeta, OwnerReference};
+pub use meta::{ManagedFields, ObjectMeta, OwnerReference};
 pub use namespaced_name::NamespacedName;
 pub use newest::{NoneOfSchedule, SourceCluster, choose_of_schedule, only_of_others, usable_of_schedule};
 pub use operation::{OperationPhase, OperationStatus};

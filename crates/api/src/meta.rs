@@ -3,6 +3,7 @@
 use crate::{NamespacedName, Time};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 
 /// The metadata of a `velero.io` object. Fields that we never touch travel in `other`, so that writing an object
@@ -46,6 +47,9 @@ pub struct ObjectMeta {
     /// Names that must be removed before the API server removes the object.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "crate::meta::null_default")]
     pub finalizers: Vec<String>,
+    /// The managers of its fields.
+    #[serde(default, skip_serializing_if = "ManagedFields::is_empty")]
+    pub managed_fields: ManagedFields,
     /// Everything else.
     #[serde(flatten)]
     pub other: BTreeMap<String, Value>,
@@ -62,6 +66,26 @@ impl ObjectMeta {
     #[must_use]
     pub fn says_true(&self, annotation: &str) -> bool {
         self.annotations.get(annotation).is_some_and(|value| value.trim() == "true")
+    }
+}
+
+/// The managers of the fields of an object, as the API server notes them. They are half of most objects and nothing here
+/// reads them, so they stay text.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ManagedFields(Option<Box<RawValue>>);
+
+impl ManagedFields {
+    /// Returns true if none are noted.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+}
+
+impl PartialEq for ManagedFields {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.as_deref().map(RawValue::get) == other.0.as_deref().map(RawValue::get)
     }
 }
 
@@ -122,14 +146,17 @@ mod tests {
         });
         let meta: ObjectMeta = serde_json::from_value(value.clone()).unwrap();
         assert_eq!(serde_json::to_value(&meta).unwrap(), value);
-        assert_eq!(meta.other.keys().collect::<Vec<_>>(), ["deletionGracePeriodSeconds", "managedFields"]);
+        assert_eq!(serde_json::from_str::<Value>(&serde_json::to_string(&meta).unwrap()).unwrap(), value);
+        assert_eq!(serde_json::from_str::<ObjectMeta>(&value.to_string()).unwrap(), meta);
+        assert_eq!(meta.other.keys().collect::<Vec<_>>(), ["deletionGracePeriodSeconds"]);
+        assert_ne!(ObjectMeta { managed_fields: ManagedFields::default(), ..meta.clone() }, meta);
     }
 
     #[test]
     fn nulls_of_a_client_are_absent_fields() {
         let meta: ObjectMeta = serde_json::from_value(json!({
             "name": "x", "creationTimestamp": null, "labels": null, "annotations": null, "ownerReferences": null,
-            "finalizers": null,
+            "finalizers": null, "managedFields": null,
         }))
         .unwrap();
         assert_eq!(meta, ObjectMeta { name: "x".to_owned(), ..ObjectMeta::default() });

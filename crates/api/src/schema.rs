@@ -306,6 +306,10 @@ macro_rules! resource {
             const KIND: &'static str = stringify!($name);
             const PLURAL: &'static str = $plural;
             const VERSION: &'static str = $version;
+
+            fn from_json(bytes: &[u8]) -> serde_json::Result<Self> {
+                serde_json::from_slice(bytes)
+            }
         }
 
         impl crate::schema::FieldType for $name {

@@ -45,7 +45,7 @@ impl Client {
     /// [`ClusterError`].
     pub async fn get<T: Object>(&self, name: &str) -> Result<Option<T>, ClusterError> {
         let found = self.cluster.get(&api_resource::<T>(), Some(&self.namespace), name).await?;
-        found.map(|bytes| parse("get", name, &bytes)).transpose()
+        found.map(|bytes| object("get", name, &bytes)).transpose()
     }
 
     /// Reads the objects that a label selector matches, in the order of the API server; an empty selector matches all.
@@ -59,7 +59,7 @@ impl Client {
         let mut out = Vec::new();
         while let Some(bodies) = list.next().await? {
             for body in bodies {
-                out.push(parse("list", T::PLURAL, &body)?);
+                out.push(object("list", T::PLURAL, &body)?);
             }
         }
         Ok(out)
@@ -72,7 +72,7 @@ impl Client {
     /// [`ClusterError`]; a conflict says that another client has changed the object meanwhile.
     pub async fn change<T: Object>(&self, before: &T, after: &T) -> Result<T, ClusterError> {
         match self.send_difference(before, after).await? {
-            Some((name, stored)) => parse("patch", &name, &stored),
+            Some((name, stored)) => object("patch", &name, &stored),
             None => Ok(after.clone()),
         }
     }
@@ -128,7 +128,7 @@ impl Client {
         let (resource, namespace) = (api_resource::<T>(), Some(self.namespace.as_str()));
         let body = Bytes::from(value(object)?.to_string());
         match self.cluster.create(&resource, namespace, name, WriteBody::of(body)).await {
-            Ok(stored) => parse("create", name, &stored).map(Some),
+            Ok(stored) => self::object("create", name, &stored).map(Some),
             Err(e) if e.is_already_exists() => Ok(None),
             Err(e) => Err(e),
         }
@@ -142,7 +142,7 @@ impl Client {
         let (resource, namespace) = (api_resource::<T>(), Some(self.namespace.as_str()));
         let body = Bytes::from(value(object)?.to_string());
         match self.cluster.create_strictly(&resource, namespace, name, body).await {
-            Ok(stored) => parse("create", name, &stored).map(Some),
+            Ok(stored) => self::object("create", name, &stored).map(Some),
             Err(e) if e.is_already_exists() => Ok(None),
             Err(e) => Err(e),
         }
@@ -156,7 +156,7 @@ impl Client {
         let (resource, namespace) = (api_resource::<T>(), Some(self.namespace.as_str()));
         let body = Bytes::from(value(object)?.to_string());
         let stored = self.cluster.dry_run_create(&resource, namespace, name, body).await?;
-        parse("create (as a dry run)", name, &stored)
+        self::object("create (as a dry run)", name, &stored)
     }
 
     /// Deletes an object; false when there is none.
@@ -199,7 +199,12 @@ fn value<T: Serialize>(object: &T) -> Result<Value, ClusterError> {
     serde_json::to_value(object).map_err(|e| invalid("encode", "an object of ours", &e))
 }
 
-pub(crate) fn parse<T: DeserializeOwned>(verb: &'static str, name: &str, bytes: &[u8]) -> Result<T, ClusterError> {
+/// Reads an object out of its JSON.
+pub(crate) fn object<T: Object>(verb: &'static str, name: &str, bytes: &[u8]) -> Result<T, ClusterError> {
+    T::from_json(bytes).map_err(|e| invalid(verb, name, &e))
+}
+
+fn parse<T: DeserializeOwned>(verb: &'static str, name: &str, bytes: &[u8]) -> Result<T, ClusterError> {
     serde_json::from_slice(bytes).map_err(|e| invalid(verb, name, &e))
 }
 

@@ -1,6 +1,6 @@
 //! Follows one object: by a get, then by watches from its revision on, until it is gone.
 
-use crate::client::parse;
+use crate::client::object;
 use crate::{Client, Object, api_resource};
 use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 use bytes::Bytes;
@@ -120,7 +120,7 @@ impl<T: Object> Follow<T> {
             if let Some(body) = body
                 && self.is_new(&body)?
             {
-                return parse("read", &self.name, &body).map(FollowedObject::Is);
+                return object("read", &self.name, &body).map(FollowedObject::Is);
             }
         }
     }

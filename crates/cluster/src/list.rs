@@ -5,13 +5,14 @@ use crate::send::ApiCall;
 use crate::{Cluster, ClusterError, Failure};
 use bytes::Bytes;
 use futures::FutureExt;
-use http::Method;
+use http::{Method, Response};
 use http_body_util::BodyExt;
 use kube::client::Body;
 use lifeboat_object::{ApiResource, ListEnvelope, ListSplitter, SplitError, chain};
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
 /// The objects to list, and how to list them.
@@ -84,7 +85,8 @@ const MOST_RESTARTS: u32 = 3;
 
 /// A running list: ask for [`List::next`] until it ends.
 ///
-/// It holds one element in memory. It reads a page that breaks again; after an expired token it goes on with the token
+/// It holds one element in memory. The next page is requested as soon as one was read, so that the server makes it while the
+/// caller works with the objects of this one. It reads a page that breaks again; after an expired token it goes on with the token
 /// that the server offers, or begins again. So it may hand an object out twice; a caller that minds keeps a set.
 pub struct List {
     cluster: Cluster,
@@ -92,6 +94,8 @@ pub struct List {
     /// A field selector; empty for none.
     fields: String,
     page: Option<OpenPage>,
+    /// The request for the page behind the one that was read to its end; none or one.
+    ahead: JoinSet<Result<Response<Body>, ClusterError>>,
     /// Set when the open page has broken. The objects that had arrived before are handed out first.
     broken: Option<Broken>,
     token: String,
@@ -126,6 +130,7 @@ impl Cluster {
             request,
             fields: String::new(),
             page: None,
+            ahead: JoinSet::new(),
             broken: None,
             token: String::new(),
             limit: first_page(self.page_size),
@@ -177,10 +182,25 @@ impl List {
     /// Opens a page, or takes the next piece of the open one.
     async fn step(&mut self, out: &mut Vec<Bytes>) -> Result<(), Broken> {
         if self.page.is_none() {
-            let response = self.cluster.open(&self.call()).await.map_err(Broken::Opening)?;
+            let response = self.open().await?;
             self.page = Some(OpenPage { body: response.into_body(), splitter: ListSplitter::default() });
         }
         self.read(out).await.map_err(Broken::Within)
+    }
+
+    /// Opens the next page, or awaits the request for it that is under way.
+    async fn open(&mut self) -> Result<Response<Body>, Broken> {
+        match self.ahead.join_next().await {
+            None => self.cluster.open(&self.call()).await.map_err(Broken::Opening),
+            Some(Ok(opened)) => opened.map_err(Broken::Opening),
+            Some(Err(died)) => Err(Broken::Within(Failure::Connection { message: chain(&died) })),
+        }
+    }
+
+    /// Requests the next page, without waiting for the answer.
+    fn request_ahead(&mut self) {
+        let (cluster, call) = (self.cluster.clone(), self.call());
+        self.ahead.spawn(async move { cluster.open(&call).await });
     }
 
     /// Takes the next piece of the open page, and the pieces that have arrived behind it.
@@ -228,6 +248,9 @@ impl List {
         self.finished = self.token.is_empty();
         if let Some(mean) = self.bytes.checked_div(self.end.count) {
             self.limit = later_page(self.cluster.page_size, mean);
+        }
+        if !self.finished {
+            self.request_ahead();
         }
     }
 
@@ -317,6 +340,53 @@ fn invalid(error: SplitError) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+    use tokio::net::TcpListener;
+    use tokio::sync::mpsc;
+
+    /// Answers requests of one connection with these pages, and tells the first line of each request.
+    async fn serve(listener: TcpListener, pages: Vec<String>, asked: mpsc::Sender<String>) {
+        let mut stream = BufReader::new(listener.accept().await.unwrap().0);
+        for page in pages {
+            let (mut first, mut line) = (String::new(), String::new());
+            while line != "\r\n" {
+                line.clear();
+                stream.read_line(&mut line).await.unwrap();
+                if first.is_empty() {
+                    first.clone_from(&line);
+                }
+            }
+            asked.send(first).await.unwrap();
+            let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{page}", page.len());
+            stream.write_all(answer.as_bytes()).await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn the_next_page_is_requested_while_the_objects_of_this_one_are_used() {
+        let page = |name: &str, token: &str| {
+            format!(r#"{{"kind":"ConfigMapList","metadata":{{"continue":"{token}"}},"items":[{{"n":"{name}"}}]}}"#)
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let cluster = Cluster::at(&format!("http://{}", listener.local_addr().unwrap()), RECOVERY);
+        let ((asked, mut requests), mut tasks) = (mpsc::channel(3), JoinSet::new());
+        tasks.spawn(serve(listener, vec![page("a", "t"), page("b", "u"), page("c", "")], asked));
+        let mut list = cluster.list(ListRequest::all(ApiResource::new("", "v1", "configmaps", "ConfigMap")));
+        let mut next_request = async || timeout(RECOVERY, requests.recv()).await.unwrap();
+        let all = "GET /api/v1/configmaps?limit";
+        let request = |query: &str| Some(format!("{all}={query} HTTP/1.1\r\n"));
+        for (object, ahead) in [("a", Some("500&continue=t")), ("b", Some("500&continue=u")), ("c", None)] {
+            assert_eq!(list.next().await.unwrap(), Some(vec![Bytes::from(format!(r#"{{"n":"{object}"}}"#))]));
+            if object == "a" {
+                assert_eq!(next_request().await, request("50"));
+            }
+            // Nobody has asked for the objects of that page.
+            if let Some(query) = ahead {
+                assert_eq!(next_request().await, request(query));
+            }
+        }
+        assert_eq!((list.next().await.unwrap(), list.end().pages), (None, 3));
+    }
 
     #[test]
     fn pages_have_as_many_objects_as_wanted_and_fewer_when_they_are_large() {

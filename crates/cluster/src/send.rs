@@ -229,11 +229,16 @@ mod tests {
     impl Cluster {
         /// A cluster without a server.
         fn nowhere(patience: Duration) -> Self {
-            let config = kube::Config::new(http::Uri::from_static("http://127.0.0.1:1"));
+            Self::at("http://127.0.0.1:1", patience)
+        }
+
+        /// The cluster of a server at this URL.
+        pub(crate) fn at(url: &str, patience: Duration) -> Self {
+            let config = kube::Config::new(url.parse().unwrap());
             Self {
                 client: crate::transport::client(config.clone()).unwrap(),
                 config: Arc::new(config),
-                url: "http://127.0.0.1:1".to_owned(),
+                url: url.to_owned(),
                 context: None,
                 namespace: "default".to_owned(),
                 pace: Arc::new(Pace::new(crate::PaceOptions::default())),

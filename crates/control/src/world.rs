@@ -8,8 +8,8 @@ use unreadable::meta;
 use bytes::Bytes;
 use lifeboat_api::NamespacedName;
 use lifeboat_api::{
-    Backup, BackupRepository, BackupStorageLocation, DeleteBackupRequest, DownloadRequest, ObjectMeta, Resource,
-    Restore, Schedule, ServerStatusRequest,
+    Backup, BackupRepository, BackupStorageLocation, DeleteBackupRequest, DownloadRequest, ManagedFields, ObjectMeta,
+    Resource, Restore, Schedule, ServerStatusRequest,
 };
 use lifeboat_client::{Object, ObjectIdentity};
 use lifeboat_reconcile::MirrorEvent;
@@ -253,7 +253,7 @@ impl<T: Meta> MirroredObjects<T> {
     /// Takes in what a write of ours was answered with; the mirror may be behind it.
     pub(crate) fn put(&mut self, mut object: T) {
         // The largest part of an object, and a matter of the API server: writes send differences.
-        object.meta_mut().other.remove("managedFields");
+        object.meta_mut().managed_fields = ManagedFields::default();
         let (key, meta) = (object.key(), object.meta());
         let newer = self.readable.get(&key).is_none_or(|known| {
             known.meta().uid != meta.uid || revision(&known.meta().resource_version) <= revision(&meta.resource_version)
@@ -279,7 +279,7 @@ impl<T: Meta> MirroredObjects<T> {
 
     /// Takes in what a mirror saw; how it is called.
     fn put_seen(&mut self, body: &Bytes) -> Option<NamespacedName> {
-        match serde_json::from_slice::<T>(body) {
+        match T::from_json(body) {
             Ok(object) => {
                 let key = object.key();
                 self.put(object);
@@ -352,8 +352,9 @@ mod tests {
         let mut world = World::default();
         let object = r#"{"apiVersion":"velero.io/v1","kind":"Backup","metadata":{"name":"a","managedFields":[{"manager":"x"}],"deletionGracePeriodSeconds":0}}"#;
         world.see(MirrorChange { kind: MirroredKind::Backup, what: MirrorEvent::Applied(object.into()) });
-        let other = world.backups.get(&named("a")).unwrap().metadata.other.keys().cloned().collect::<Vec<_>>();
-        assert_eq!(other, ["deletionGracePeriodSeconds"]);
+        let kept = &world.backups.get(&named("a")).unwrap().metadata;
+        assert!(kept.managed_fields.is_empty());
+        assert_eq!(kept.other.keys().collect::<Vec<_>>(), ["deletionGracePeriodSeconds"]);
     }
 
     #[test]

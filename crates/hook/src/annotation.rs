@@ -67,7 +67,7 @@ impl<'a> Annotations<'a> {
         let timeout = most.map_or(asked, |most| asked.min(most));
         if timeout < asked {
             self.warnings.push(format!(
-                "annotation {}{timeout_name}: the command has {timeout} and not {asked}, because the server gives annotations of pods no more \
+                "annotation {}{timeout_name}: the command has {timeout} and not {asked}, because annotations of pods are given no more \
                  (--max-hook-timeout); a hook in the spec of the backup or restore may take longer",
                 self.prefix
             ));
@@ -87,6 +87,22 @@ impl<'a> Annotations<'a> {
             fails_pod: fails_pod(mode.as_ref()),
             timeout,
         }
+    }
+}
+
+impl Annotations<'_> {
+    /// The wait for a container that they ask for, no longer than `most`; `None` when they ask for none.
+    pub(crate) fn wait(&mut self, name: &str, most: Option<Duration>) -> Option<Duration> {
+        let asked = self.parsed::<Duration>(name).filter(|asked| *asked > Duration::ZERO)?;
+        let wait = most.map_or(asked, |most| asked.min(most));
+        if wait < asked {
+            self.warnings.push(format!(
+                "annotation {}{name}: the command waits {wait} for its container and not {asked}: no longer than the restore waits for \
+                 asynchronous operations (itemOperationTimeout); a hook in the spec of the restore may wait longer",
+                self.prefix
+            ));
+        }
+        Some(wait)
     }
 }
 
@@ -153,8 +169,8 @@ mod tests {
         };
         assert_eq!(of("15m"), (Duration::from_secs(900), vec![]));
         assert_eq!(of(""), (Duration::from_secs(30), vec![]));
-        let warning = "annotation post.hook.backup.velero.io/timeout: the command has 15m0s and not 2h0m0s, because the server gives \
-                       annotations of pods no more (--max-hook-timeout); a hook in the spec of the backup or restore may take longer";
+        let warning = "annotation post.hook.backup.velero.io/timeout: the command has 15m0s and not 2h0m0s, because annotations \
+                       of pods are given no more (--max-hook-timeout); a hook in the spec of the backup or restore may take longer";
         assert_eq!(of("2h"), (Duration::from_secs(900), vec![warning.to_owned()]));
     }
 

@@ -13,6 +13,8 @@ pub struct RestoreHooks {
     entries: Vec<RestoreHookEntry>,
     /// The most time that a command of an annotation may ask for; `None` for as much as a spec.
     most: Option<Duration>,
+    /// The longest wait for a container that an annotation may ask for; `None` for any.
+    most_wait: Option<Duration>,
 }
 
 #[derive(Clone, Debug)]
@@ -57,13 +59,19 @@ impl RestoreHooks {
                 .extend(containers.iter().filter_map(container_problem).map(|p| format!("hook {:?}: {p}", entry.name)));
             entries.extend(pods.map(|pods| RestoreHookEntry { pods, name: entry.name.clone(), commands, containers }));
         }
-        if problems.is_empty() { Ok(Self { entries, most: None }) } else { Err(problems) }
+        if problems.is_empty() { Ok(Self { entries, most: None, most_wait: None }) } else { Err(problems) }
     }
 
     /// The same with this much time at most for commands of annotations.
     #[must_use]
     pub fn with_most(self, most: Option<Duration>) -> Self {
         Self { most, ..self }
+    }
+
+    /// The same with this wait for a container at most for commands of annotations; zero for any.
+    #[must_use]
+    pub fn with_most_wait(self, most_wait: Duration) -> Self {
+        Self { most_wait: Some(most_wait).filter(|most| *most > Duration::ZERO), ..self }
     }
 
     /// The commands for a pod as the API server returned it, in the order in which they run, and messages about
@@ -74,7 +82,7 @@ impl RestoreHooks {
             return (self.of(pod).flat_map(RestoreHookEntry::hooks).collect(), Vec::new());
         };
         let hook = annotations.hook("exec-timeout", self.most);
-        let wait_timeout = wait_timeout(annotations.parsed("wait-timeout").unwrap_or(Duration::ZERO));
+        let wait_timeout = annotations.wait("wait-timeout", self.most_wait);
         let waits_for_ready = annotations.parsed::<GoBool>("wait-for-ready").is_some_and(|word| word.0);
         (vec![RestoreHook { hook, wait_timeout, waits_for_ready }], annotations.warnings)
     }
@@ -282,6 +290,23 @@ mod tests {
         found[0]["name"] = json!("velero-restore-init-NAME");
         assert_eq!(found, [expected]);
         assert_eq!(all.commands(&annotated).0.len(), 1);
+    }
+
+    #[test]
+    fn an_annotation_that_waits_for_days_holds_no_restore_up() {
+        let waits = |asked: &str| {
+            let all = hooks(vec![]).unwrap().with_most_wait(Duration::from_secs(4 * 3600));
+            let command = ("post.hook.restore.velero.io/command", "load");
+            let (commands, warnings) =
+                all.commands(&pod(&[], &[command, ("post.hook.restore.velero.io/wait-timeout", asked)]));
+            (commands[0].wait_timeout, warnings)
+        };
+        assert_eq!(waits("4h"), (Some(Duration::from_secs(4 * 3600)), vec![]));
+        assert_eq!((waits("0s"), waits("")), ((None, vec![]), (None, vec![])));
+        let warning = "annotation post.hook.restore.velero.io/wait-timeout: the command waits 4h0m0s for its container and not 2400h0m0s: \
+                       no longer than the restore waits for asynchronous operations (itemOperationTimeout); a hook in the spec of the \
+                       restore may wait longer";
+        assert_eq!(waits("2400h"), (Some(Duration::from_secs(4 * 3600)), vec![warning.to_owned()]));
     }
 
     #[test]

@@ -2,7 +2,6 @@
 
 use crate::log::{self, LineSpace, Log, LogWriter};
 use crate::{Clock, Trace};
-use jiff::Timestamp;
 use lifeboat_object::{ObjectKey, ResultScope, Results, Severity};
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -14,6 +13,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub const LOG_TARGET: &str = "lifeboat::journal";
 /// Longest message that is kept whole, in bytes; an API server may answer with megabytes.
 const MAX_MESSAGE: usize = 8 << 10;
+/// Bytes of most lines.
+const LINE: usize = 256;
 /// Bytes that a result takes beside its text.
 const RESULT: usize = 64;
 
@@ -247,10 +248,13 @@ impl Journal {
     }
 
     fn format(&self, level: &str, message: &str, fields: &[(&str, &str)]) -> String {
-        let time = seconds((self.clock)());
-        let mut line = format!("time={} level={level} msg={} {}", quote(&time), quote(message), self.subject);
+        let mut line = String::with_capacity(LINE);
+        let _ = write!(line, "time=\"{:.0}\" level={level} msg=", (self.clock)());
+        quote(&mut line, message);
+        let _ = write!(line, " {}", self.subject);
         for (key, value) in fields {
-            let _ = write!(line, " {key}={}", quote(value));
+            let _ = write!(line, " {key}=");
+            quote(&mut line, value);
         }
         line.push('\n');
         line
@@ -262,18 +266,21 @@ impl Journal {
 }
 
 /// RFC 3339 in UTC with whole seconds, as every time of Velero's files.
-fn seconds(time: Timestamp) -> String {
-    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
-}
-
-/// logrus quotes values that hold anything beside letters, digits and `-._/@^+`.
-fn quote(value: &str) -> String {
+/// Adds a value to a line. logrus quotes those that hold anything beside letters, digits and `-._/@^+`.
+fn quote(line: &mut String, value: &str) {
     let value = cut(value);
-    let plain = !value.is_empty()
-        && value
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'/' | b'@' | b'^' | b'+'));
-    if plain { value.into_owned() } else { format!("{value:?}") }
+    let is_plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'/' | b'@' | b'^' | b'+');
+    let stands_as_it_is = |b: u8| (b' '..=b'~').contains(&b) && !matches!(b, b'"' | b'\\');
+    if !value.is_empty() && value.bytes().all(is_plain) {
+        line.push_str(&value);
+    } else if value.bytes().all(stands_as_it_is) {
+        // Most values: there is a line for each object, and escaping looks at each character.
+        line.push('"');
+        line.push_str(&value);
+        line.push('"');
+    } else {
+        let _ = write!(line, "{value:?}");
+    }
 }
 
 /// A text of bearable length.
@@ -287,6 +294,7 @@ fn cut(text: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use jiff::Timestamp;
     use lifeboat_object::GroupResource;
 
     #[test]

@@ -3,6 +3,7 @@
 pub mod confirm;
 pub mod dry_run;
 pub mod globals;
+pub mod hooks;
 pub mod object_name;
 pub mod object_namespace;
 pub mod object_type;

@@ -23,6 +23,7 @@ use lifeboat_plugin::PluginName;
 use lifeboat_reconcile::LeaseTimes;
 use lifeboat_terminal::flags;
 use lifeboat_terminal::flags::globals::Globals;
+use lifeboat_terminal::flags::hooks::HookLimitArgs;
 use lifeboat_terminal::output::Output;
 use lifeboat_terminal::process::clock::clock;
 use lifeboat_terminal::process::program::VERSION;
@@ -121,10 +122,8 @@ pub(crate) struct ServerArgs {
     /// Longest wait of a restore for objects and namespaces that are being deleted
     #[arg(long, value_parser = flags::duration, default_value = "10m", value_name = "DURATION")]
     terminating_resource_timeout: Duration,
-    /// The most time that a command of an annotation of a pod may ask for; a hook in the spec of a backup or restore may have
-    /// four hours
-    #[arg(long, value_parser = flags::positive_duration, default_value = "15m", value_name = "DURATION")]
-    max_hook_timeout: Duration,
+    #[command(flatten)]
+    hooks: HookLimitArgs,
     /// Time for which the originals of objects that a restore has recreated or removed stay in the bucket, also when
     /// the restore and its backup are deleted
     #[arg(long, value_parser = flags::duration, default_value = "720h", value_name = "DURATION")]
@@ -426,7 +425,7 @@ impl ServerArgs {
             resource_timeout: self.resource_timeout,
             default_item_operation_timeout: self.default_item_operation_timeout,
             default_resource_modifiers: self.default_resource_modifier_configmap.clone(),
-            max_hook_timeout: Some(self.max_hook_timeout),
+            max_hook_timeout: Some(self.hooks.max_hook_timeout),
             movers: lifeboat_restore::MoverSettings {
                 may_be_used: true,
                 fs_backup_timeout: self.fs_backup_timeout,
@@ -472,7 +471,7 @@ impl ServerArgs {
                 default_ttl: self.default_backup_ttl,
                 default_item_operation_timeout: self.default_item_operation_timeout,
                 resource_timeout: self.resource_timeout,
-                max_hook_timeout: Some(self.max_hook_timeout),
+                max_hook_timeout: Some(self.hooks.max_hook_timeout),
                 movers: lifeboat_backup::FileMoverSettings {
                     may_be_used: true,
                     fs_backup_timeout: self.fs_backup_timeout,

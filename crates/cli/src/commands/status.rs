@@ -17,7 +17,7 @@ use lifeboat_terminal::flags::{self, Optional};
 use lifeboat_terminal::output::exit_code::ATTENTION;
 use lifeboat_terminal::output::print_resource;
 use lifeboat_view::status::{StatusInput, StatusScreen};
-use looked::{LOOKING, ServerQuery, inventory, next_backups};
+use looked::{ServerQuery, ServerReport, inventory};
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
@@ -47,11 +47,7 @@ impl StatusArgs {
             true => globals.with_requests_within(FOLLOWING).client().await?,
             false => globals.client().await?,
         };
-        // Which of its requests was not answered is only known when they give up before the answer is due.
-        let asking = ServerQuery {
-            client: globals.with_requests_within(self.timeout).client().await?,
-            patience: self.timeout.to_std(),
-        };
+        let asking = ServerQuery::new(globals, self.timeout).await?;
         let program = &globals.program.name;
         if self.watch {
             let show = |known: Result<StatusInput<'_>, String>| match known {
@@ -60,14 +56,8 @@ impl StatusArgs {
             };
             return Box::pin(watched::watch(&own, asking, show)).await.map(|()| ExitCode::SUCCESS);
         }
-        let patient = globals.with_requests_within(LOOKING).client().await?;
-        let asked = async {
-            let server = asking.ask().await;
-            // One that is not there is not waited for once more.
-            let next = if server.is_ok() { next_backups(&patient).await } else { None };
-            (server, next)
-        };
-        let (inventory, (server, next_backups)) = tokio::join!(Box::pin(inventory(&own)), Box::pin(asked));
+        let (inventory, report) = tokio::join!(Box::pin(inventory(&own)), Box::pin(asking.ask()));
+        let ServerReport { version: server, next_backups } = report;
         let inventory = Inventory { next_backups, ..inventory? };
         let status = StatusScreen::of(
             StatusInput { inventory: &inventory, server: &server },

@@ -386,17 +386,25 @@ impl<'a> Planner<'a> {
             } else {
                 Key::Deletion { backup, request: name }
             };
-            if let Some(claims) = request::claims_waited_for(request) {
+            let claims = request::claims_waited_for(request);
+            if claims.is_none() && !self.may_begin(&key) {
+                continue;
+            }
+            let default = self.view.options.default_location.as_deref();
+            let target = work::deletion::DeletionTarget::of(request, world, default, self.view.now.0);
+            let restore = target.waits_for(request).filter(|_| step == request::Step::Answer);
+            if let Some(restore) = restore {
+                self.note(|_| (subject(), Reason::Restored(restore.clone())));
+            } else if let Some(claims) = claims {
                 let (claims, way_out) = (claims.to_owned(), request::way_out_of_claims(request));
                 self.note(|_| (subject(), Reason::NeededByClaims { claims, way_out }));
             }
-            if self.may_begin(&key) {
-                let default = self.view.options.default_location.as_deref();
-                let target = work::deletion::DeletionTarget::of(request, world, default, self.view.now.0);
-                if let Some(restore) = target.waits_for(request).filter(|_| step == request::Step::Answer) {
-                    self.note(|_| (subject(), Reason::Restored(restore.clone())));
-                    continue;
-                }
+            // While it waits for a restore, all that is done is to take back what it says of claims.
+            let is_due = match claims {
+                Some(_) => self.may_begin(&key),
+                None => restore.is_none(),
+            };
+            if is_due {
                 self.add(key, ServerStep::Delete(request.clone(), Box::new(target), step));
             }
         }

@@ -21,8 +21,8 @@ use lifeboat_lifecycle::phase::facts::deletion_has_begun;
 use lifeboat_lifecycle::phase::hold::{Hold, set_elsewhere};
 use lifeboat_lifecycle::phase::location::NoLocation;
 use lifeboat_lifecycle::phase::request::{
-    check_deletion, claims_may_need, claims_waited_for, is_meant, reads, refusal_for_claims, refusal_for_reader,
-    tell_of_claims, waits_for_claims_until, way_out_of_claims,
+    check_deletion, claims_may_need, claims_waited_for, forget_claims, is_meant, reads, refusal_for_claims,
+    refusal_for_reader, tell_of_claims, waits_for_claims_until, way_out_of_claims,
 };
 use lifeboat_lifecycle::phase::restore::has_files;
 use lifeboat_object::first_names;
@@ -188,8 +188,14 @@ pub(crate) fn backup_named<'a>(name: &NamespacedName, world: &'a World) -> Optio
 }
 
 /// Deletes the backup that the request names. A deletion that a server left unfinished is resumed: each step skips what
-/// is done already. The record goes first, so that a backup is never half there.
+/// is done already. The record goes first, so that a backup is never half there. One that waits for a restore says no longer that
+/// it waits for claims, which are not looked at meanwhile.
 pub(crate) async fn delete(context: &Context, request: DeleteBackupRequest, target: DeletionTarget) -> StepResult {
+    if target.waits_for(&request).is_some() {
+        let mut after = request.clone();
+        forget_claims(&mut after);
+        return Ok(vec![Effect::stored(context.client.change(&request, &after).await?)]);
+    }
     let (backup, location) = match target.check(&request) {
         Ok(found) => found,
         // Cut off after its last step but one: the backup is gone as wished.

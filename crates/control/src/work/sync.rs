@@ -9,8 +9,8 @@ use futures::{FutureExt, StreamExt};
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::NamespacedName;
 use lifeboat_api::{
-    Backup, BackupPhase, BackupStorageLocation, ObjectMeta, PodVolumeBackup, Resource, Schedule, Time, label_value,
-    well_known,
+    Backup, BackupPhase, BackupStorageLocation, ManagedFields, ObjectMeta, PodVolumeBackup, Resource, Schedule, Time,
+    label_value, well_known,
 };
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_client::ObjectIdentity;
@@ -330,6 +330,7 @@ fn forget_cluster(meta: &mut ObjectMeta) {
     meta.creation_timestamp = None;
     meta.deletion_timestamp = None;
     meta.finalizers.clear();
+    meta.managed_fields = ManagedFields::default();
     meta.other.clear();
 }
 

@@ -2,7 +2,7 @@
 //! for one.
 
 use bytes::Bytes;
-use lifeboat_api::{Backup, BackupStatus, ObjectMeta};
+use lifeboat_api::{Backup, BackupStatus, ManagedFields, ObjectMeta};
 use lifeboat_client::ObjectIdentity;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -23,7 +23,7 @@ impl Unreadable {
         // The place in the text changes with each write, and tells a user nothing.
         let why = why.rsplit_once(" at line ").map_or(why.as_str(), |(why, _)| why).to_owned();
         let mut meta = meta(body)?;
-        meta.other.remove("managedFields");
+        meta.managed_fields = ManagedFields::default();
         let mut all: Value = serde_json::from_slice(body).unwrap_or_default();
         all["metadata"].take();
         Some(Self { meta, all, why })

@@ -46,6 +46,8 @@ pub enum Absence {
     NoRules,
     /// It is one of the cluster with this UID.
     OfCluster(String),
+    /// It is one of the cluster with this UID, and they came with the object that the backup was made from.
+    ImportedFrom(String),
 }
 
 impl fmt::Display for Keeper {
@@ -58,6 +60,12 @@ impl fmt::Display for Keeper {
                     Absence::Gone => write!(f, "kept by the rules of schedule {schedule}, which is not here any more")?,
                     Absence::NoRules => write!(f, "kept by the rules that schedule {schedule} had")?,
                     Absence::OfCluster(uid) => write!(f, "kept by the rules of schedule {schedule} of cluster {uid}")?,
+                    Absence::ImportedFrom(uid) => {
+                        write!(
+                            f,
+                            "kept by the rules of schedule {schedule} of cluster {uid}, which came with an exported object"
+                        )?;
+                    }
                 }
                 write!(f, ": {} (`expiry --release --schedule {schedule}", listed(rules))?;
                 if let Absence::OfCluster(uid) = absence {
@@ -137,6 +145,11 @@ mod tests {
                 Absence::OfCluster("u".into()),
                 "kept by the rules of schedule s of cluster u: last good, daily 1 (`expiry --release --schedule s --source-cluster u` lets \
                  it go)",
+            ),
+            (
+                Absence::ImportedFrom("u".into()),
+                "kept by the rules of schedule s of cluster u, which came with an exported object: last good, daily 1 (`expiry --release \
+                 --schedule s` lets it go)",
             ),
         ] {
             assert_eq!(by(absence).to_string(), expected);

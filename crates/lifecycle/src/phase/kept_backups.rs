@@ -242,6 +242,9 @@ impl KeptBackups {
         group: &[MemberRules<'_>],
     ) {
         let absence = match (source, lookup) {
+            (OriginCluster::This, _) if is_imported(newest.backup, record) => {
+                Absence::ImportedFrom(record.cluster.clone())
+            }
             (OriginCluster::Other(cluster), _) => Absence::OfCluster(cluster.unwrap_or(&record.cluster).to_owned()),
             (OriginCluster::This, ScheduleLookup::Gone { .. }) => Absence::Gone,
             (OriginCluster::This, _) => Absence::NoRules,
@@ -287,7 +290,8 @@ impl KeptBackups {
     /// The rules that are to be written beside a backup, because it is kept by the schedule and does not say so yet.
     pub fn note(&self, backup: &Backup) -> Option<&KeptBy> {
         let note = self.note.as_ref().filter(|_| self.own.contains(&backup.metadata.name))?;
-        let is_said = matches!(KeptBy::of(&backup.metadata), Some(Ok(said)) if said.has_the_rules_of(note));
+        let says = |said: &KeptBy| said.has_the_rules_of(note) && !is_imported(backup, said);
+        let is_said = matches!(KeptBy::of(&backup.metadata), Some(Ok(said)) if says(&said));
         (!is_said).then_some(note)
     }
 
@@ -298,14 +302,23 @@ impl KeptBackups {
     }
 }
 
+/// Tells whether the rules that a backup says are those of another cluster than the one that has made it: they came with an
+/// exported object.
+fn is_imported(backup: &Backup, said: &KeptBy) -> bool {
+    source_cluster(backup).is_some_and(|cluster| !said.cluster.is_empty() && said.cluster != cluster)
+}
+
 /// The newest backup with a record of rules, and the newest of these records. Good backups go before others, because
-/// they are the first to be noted when rules change.
+/// they are the first to be noted when rules change; and rules that came with an exported object count where there are no others.
 fn newest_record<'g, 'b>(
     lookup: ScheduleLookup<'_>,
     group: &'g [MemberRules<'b>],
 ) -> Option<(&'g MemberRules<'b>, &'g KeptBy)> {
     let of = |member: &'g MemberRules<'b>| Some((member, member.record().filter(|record| record.rules.is_some())?));
-    let records = || group.iter().filter_map(of).map(|(member, record)| (member, record, place(lookup.name(), member)));
+    let all = || group.iter().filter_map(of).map(|(member, record)| (member, record, place(lookup.name(), member)));
+    let is_own = |member: &MemberRules<'_>, record: &KeptBy| !is_imported(member.backup, record);
+    let has_own = all().any(|(member, record, _)| is_own(member, record));
+    let records = || all().filter(|(member, record, _)| is_own(member, record) == has_own);
     let (newest, ..) = records().max_by_key(|(member, _, place)| (member.is_good, *place))?;
     let (_, record, _) = records().max_by_key(|(member, record, place)| (member.is_good, record.since, *place))?;
     Some((newest, record))

@@ -105,6 +105,12 @@ pub fn tell_of_claims(request: &mut DeleteBackupRequest, claims: &str, now: Time
     request.metadata.annotations.insert(well_known::ANNOTATION_WAITS_FOR_CLAIMS.to_owned(), told);
 }
 
+/// Takes back that a request waits for claims, where it waits for something else: the claims that were named may have got
+/// their volumes meanwhile, and others may have come. Those that are found afterwards are told anew, and waited for as long.
+pub fn forget_claims(request: &mut DeleteBackupRequest) {
+    request.metadata.annotations.remove(well_known::ANNOTATION_WAITS_FOR_CLAIMS);
+}
+
 /// The time at which a request waits no longer for claims; `None` as long as it has not told for which.
 pub fn waits_for_claims_until(request: &DeleteBackupRequest) -> Option<Timestamp> {
     let (since, _) = told_of_claims(request)?;
@@ -276,6 +282,10 @@ mod tests {
         }
         tell_of_claims(&mut request, "n/a", day(80));
         assert_eq!(waits_for_claims_until(&request), Some(day(110)), "one without a time begins then");
+        forget_claims(&mut request);
+        assert_eq!((waits_for_claims_until(&request), claims_waited_for(&request)), (None, None));
+        tell_of_claims(&mut request, "n/a", day(100));
+        assert_eq!(waits_for_claims_until(&request), Some(day(130)), "nor does what was told before count then");
     }
 
     #[test]

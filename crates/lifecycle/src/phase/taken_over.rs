@@ -3,7 +3,7 @@
 //! Such a Backup says so itself: its annotation is set when it is made. What follows from that is decided where all read it
 //! ([`lifeboat_api::is_of_another_cluster`]).
 
-use lifeboat_api::{ObjectMeta, well_known};
+use lifeboat_api::{KeptBy, ObjectMeta, well_known};
 pub use lifeboat_api::{is_of_another_cluster, source_cluster, was_taken_over};
 
 /// Notes on a Backup that it was taken over; `is_own`: this cluster has made it, as its claim says.
@@ -21,8 +21,14 @@ pub fn note_source_cluster(meta: &mut ObjectMeta, cluster: Option<&str>) {
 }
 
 /// Notes on a Backup that this cluster has begun it, whatever the object says that it was made from, such as an exported one.
+/// Rules of another cluster that came with the object are none of what this one makes: they go, and those of a schedule here are
+/// written when they keep it.
 pub fn note_begun_here(meta: &mut ObjectMeta, cluster: &str) {
     meta.annotations.remove(well_known::ANNOTATION_TAKEN_OVER);
+    let is_of_another = |said: KeptBy| !said.cluster.is_empty() && said.cluster != cluster;
+    if KeptBy::of(meta).and_then(Result::ok).is_some_and(is_of_another) {
+        meta.annotations.remove(well_known::ANNOTATION_KEPT_BY);
+    }
     note_source_cluster(meta, Some(cluster));
 }
 
@@ -49,6 +55,23 @@ mod tests {
         note_begun_here(&mut backup.metadata, "this");
         assert!(!was_taken_over(&backup) && !is_of_another_cluster(&backup, "this"));
         assert_eq!(source_cluster(&backup), Some("this"));
+    }
+
+    #[test]
+    fn rules_of_the_cluster_of_an_exported_object_keep_no_backup_made_here() {
+        for (said, stays) in [
+            (r#"{"schedule":"nightly","cluster":"that","rules":{"keepDaily":7}}"#, false),
+            (r#"{"schedule":"nightly","cluster":"that","released":"2026-11-22T00:00:00Z"}"#, false),
+            (r#"{"schedule":"nightly","cluster":"this","rules":{"keepDaily":7}}"#, true),
+            (r#"{"schedule":"nightly","rules":{"keepDaily":7}}"#, true),
+            ("7", true),
+        ] {
+            let mut backup = Backup::default();
+            backup.metadata.annotations.insert(well_known::ANNOTATION_KEPT_BY.to_owned(), said.to_owned());
+            note_begun_here(&mut backup.metadata, "this");
+            let found = backup.metadata.annotations.get(well_known::ANNOTATION_KEPT_BY);
+            assert_eq!(found.map(String::as_str), stays.then_some(said));
+        }
     }
 
     #[test]

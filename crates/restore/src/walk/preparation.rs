@@ -165,7 +165,8 @@ impl PreparedRestore {
             schemas: Arc::new(Schemas::new(&env.cluster)),
         };
         let existing = ExistingPolicies::new(&restore.spec, &catalog).map_err(invalid_selector)?;
-        let hooks = Arc::new(hooks.with_most(request.settings.max_hook_timeout));
+        let hooks = hooks.with_most(request.settings.max_hook_timeout);
+        let hooks = Arc::new(hooks.with_most_wait(restore.spec.item_operation_timeout));
         let options = RestoreOptions {
             lists_existing: request.settings.lists_existing,
             terminating_timeout: request.settings.terminating_resource_timeout.to_std(),

@@ -27,7 +27,7 @@ pub fn print<'a>(
         return Ok(());
     }
     // kubectl's least width of 6 holds the padding, this library's does not.
-    let mut table = TabWriter::new(out).minwidth(3).padding(3);
+    let mut table = TabWriter::new(Vec::new()).minwidth(3).padding(3);
     let mut header: Vec<String> = columns.iter().map(|c| (*c).to_owned()).collect();
     header.extend(labels.columns.iter().map(|l| l.rsplit('/').next().unwrap_or_default().to_uppercase()));
     header.extend(labels.all.then(|| "LABELS".to_owned()));
@@ -41,7 +41,9 @@ pub fn print<'a>(
         let cells: Vec<String> = cells.iter().map(|cell| cut(cell)).collect();
         writeln!(table, "{}", cells.join("\t"))?;
     }
-    table.flush()
+    // In one piece: standard output would be written line by line.
+    let text = table.into_inner().map_err(|e| std::io::Error::other(e.to_string()))?;
+    out.write_all(&text)
 }
 
 fn cut(cell: &str) -> String {

@@ -7,6 +7,7 @@ use lifeboat_backup::Settings;
 use lifeboat_standalone::local_backup::LocalBackup;
 use lifeboat_standalone::local_operation::document::document;
 use lifeboat_terminal::flags::globals::Globals;
+use lifeboat_terminal::flags::hooks::HookLimitArgs;
 use lifeboat_terminal::flags::spec::{BackupSpecArgs, file, no_flags};
 use lifeboat_terminal::output::Output;
 use std::path::PathBuf;
@@ -29,6 +30,8 @@ pub(crate) struct BackupArgs {
     /// A file with resource policies, in place of a ConfigMap
     #[arg(long, value_name = "FILE")]
     resource_policies: Option<PathBuf>,
+    #[command(flatten)]
+    hooks: HookLimitArgs,
     /// Accepted for scripts: this command always waits
     #[arg(long, short)]
     wait: bool,
@@ -89,6 +92,7 @@ impl BackupArgs {
         Ok(Settings {
             resource_policies: self.resource_policies.as_deref().map(document).transpose()?,
             features: globals.features(),
+            max_hook_timeout: Some(self.hooks.max_hook_timeout),
             compression: self.compression_level,
             memory_budget: (self.memory_budget as usize) << 20,
             take_over: self.take_over,

@@ -7,6 +7,7 @@ use lifeboat_standalone::local_operation::document::document;
 use lifeboat_standalone::local_restore::{BackupOrigin, LocalRestore, ScheduledBackup};
 use lifeboat_terminal::flags::dry_run::{PlanFiles, Validate};
 use lifeboat_terminal::flags::globals::Globals;
+use lifeboat_terminal::flags::hooks::HookLimitArgs;
 use lifeboat_terminal::flags::spec::{RestoreSpecArgs, file, no_flags};
 use lifeboat_terminal::flags::{self, Optional};
 use lifeboat_terminal::output::Output;
@@ -70,6 +71,8 @@ pub(crate) struct RestoreArgs {
     /// that actions wait for, and for the claims of the restore to get their volumes
     #[arg(long, value_parser = flags::duration, default_value = "10m", value_name = "DURATION")]
     resource_timeout: Duration,
+    #[command(flatten)]
+    hooks: HookLimitArgs,
     /// Accepted for scripts: this command always waits
     #[arg(long, short)]
     wait: bool,
@@ -157,6 +160,7 @@ impl RestoreArgs {
             resource_modifiers,
             resource_policies,
             features: globals.features(),
+            max_hook_timeout: Some(self.hooks.max_hook_timeout),
             version_priorities: self.api_version_priorities.as_deref().map(document).transpose()?,
             asks_server: self.validate == Some(Validate::Server),
             ..Settings::default()

@@ -24,6 +24,8 @@ const BROKEN: Duration = Duration::from_secs(1);
 const REFUSED: Duration = Duration::from_secs(30);
 /// Between two questions to the server, each of which is an object of the cluster.
 const ASK: Duration = Duration::from_secs(30);
+/// Between two questions for what the next backups would do, for which the server looks at claims and volumes.
+const ASK_FOR_NEXT: Duration = Duration::from_secs(120);
 
 /// Begins to follow all that is shown of the cluster; nothing of it is known yet.
 pub(super) fn begin(client: &Client, tasks: &mut JoinSet<()>, news: &mpsc::Sender<StateUpdate>) -> WatchedState {
@@ -60,7 +62,7 @@ impl Following<'_> {
         let (resource, namespace) = (api_resource::<T>(), Some(self.client.namespace.clone()));
         let cluster = self.client.cluster.clone();
         let mirrored = MirroredType { cluster, resource, namespace, fields: String::new(), metadata_only: false };
-        self.follow(FollowedType { mirrored, without: None, read: |body| serde_json::from_slice(body), take });
+        self.follow(FollowedType { mirrored, without: None, read: T::from_json, take });
     }
 
     /// Follows the metadata of all objects of a type; `without` names the part of the status that is missing without
@@ -166,10 +168,13 @@ impl<T: Send + 'static> FollowedType<T> {
 
 /// Asks the server again and again, until nobody listens.
 pub(super) async fn ask(asking: ServerQuery, news: mpsc::Sender<StateUpdate>) {
-    loop {
-        if news.send(StateUpdate::Server(asking.ask().await)).await.is_err() {
-            return;
-        }
+    let (mut report, mut looked) = (asking.ask().await, Instant::now());
+    while news.send(StateUpdate::Server(report.clone())).await.is_ok() {
         sleep(ASK).await;
+        let is_due = looked.elapsed() >= ASK_FOR_NEXT;
+        if is_due {
+            looked = Instant::now();
+        }
+        report = asking.ask_again(&report, is_due).await;
     }
 }

@@ -9,6 +9,7 @@ use lifeboat_lifecycle::coverage::{Inventory, NamespaceInventory, namespace_to_p
 use lifeboat_lifecycle::next_backups::NextBackups;
 use lifeboat_object::ApiResource;
 use lifeboat_requests::status::{server_answer, server_status};
+use lifeboat_terminal::flags::globals::Globals;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -18,31 +19,70 @@ pub(super) const WITHOUT_NAMESPACES: &str = "without the namespaces of the clust
 pub(super) const WITHOUT_CLAIMS: &str =
     "without the claims of the cluster nobody knows which volumes are not protected";
 
-/// Asks the server what it is.
+/// Asks the server what it is and what the next backups would do.
 pub(super) struct ServerQuery {
-    pub(super) client: Client,
-    pub(super) patience: Duration,
+    client: Client,
+    patience: Duration,
+    /// For the question that takes longer.
+    patient: Client,
+}
+
+/// What the server says of itself and of the next backups.
+#[derive(Clone)]
+pub(super) struct ServerReport {
+    /// Its version, or why that is not known.
+    pub(super) version: Result<String, String>,
+    /// `None` when no server answers, or it does not know the question.
+    pub(super) next_backups: Option<NextBackups>,
 }
 
 impl ServerQuery {
-    /// Its version, or why that is not known.
-    pub(super) async fn ask(&self) -> Result<String, String> {
+    /// Asks for the version with this patience. Which request was not answered is only known when it gives up before the answer
+    /// is due.
+    pub(super) async fn new(globals: &Globals, patience: lifeboat_api::Duration) -> Result<Self> {
+        Ok(Self {
+            client: globals.with_requests_within(patience).client().await?,
+            patience: patience.to_std(),
+            patient: globals.with_requests_within(LOOKING).client().await?,
+        })
+    }
+
+    /// Asks for both.
+    pub(super) async fn ask(&self) -> ServerReport {
+        let version = self.version().await;
+        // A server that is not there is not waited for once more.
+        let next_backups = if version.is_ok() { self.next_backups().await } else { None };
+        ServerReport { version, next_backups }
+    }
+
+    /// Asks for the version, and also for the next backups where the last report does not say them or is not taken as it is.
+    pub(super) async fn ask_again(&self, last: &ServerReport, is_looked_at_again: bool) -> ServerReport {
+        if is_looked_at_again || last.version.is_err() {
+            return self.ask().await;
+        }
+        match self.version().await {
+            Err(why) => ServerReport { version: Err(why), next_backups: None },
+            version => ServerReport { version, next_backups: last.next_backups.clone() },
+        }
+    }
+
+    async fn version(&self) -> Result<String, String> {
         let answer = server_status(&self.client, self.patience).await;
         answer.map(|answer| answer.server_version).map_err(|e| format!("{e:#}"))
+    }
+
+    /// What the next backups would do with volumes; `None` when the server does not know the question.
+    async fn next_backups(&self) -> Option<NextBackups> {
+        match server_answer(&self.patient, LOOKING.to_std(), NextBackups::ask).await {
+            Ok(answered) => NextBackups::of(&answered),
+            Err(e) => Some(NextBackups { unknown: format!("{e:#}"), ..NextBackups::default() }),
+        }
     }
 }
 
 /// Longest time that the server may take to look at what the next backups would do with volumes: longer than it does by
 /// itself.
-pub(super) const LOOKING: lifeboat_api::Duration = lifeboat_api::Duration::from_secs(30);
-
-/// Asks the server what the next backups would do with volumes; `None` when it does not know the question.
-pub(super) async fn next_backups(client: &Client) -> Option<NextBackups> {
-    match server_answer(client, LOOKING.to_std(), NextBackups::ask).await {
-        Ok(answered) => NextBackups::of(&answered),
-        Err(e) => Some(NextBackups { unknown: format!("{e:#}"), ..NextBackups::default() }),
-    }
-}
+const LOOKING: lifeboat_api::Duration = lifeboat_api::Duration::from_secs(30);
 
 /// Reads all data that the status shows of the cluster.
 pub(super) async fn inventory(client: &Client) -> Result<Inventory> {

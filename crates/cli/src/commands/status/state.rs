@@ -1,5 +1,6 @@
 //! Current state of the cluster while the status is watched, and updates of it. Pure.
 
+use super::looked::ServerReport;
 use lifeboat_api::ObjectMeta;
 use lifeboat_lifecycle::coverage::{Inventory, namespace_to_protect};
 use lifeboat_reconcile::MirrorEvent;
@@ -26,8 +27,8 @@ pub(super) type TakeIn = Box<dyn FnOnce(&mut WatchedState) + Send>;
 pub(super) enum StateUpdate {
     /// Of the objects of this type: what changes it, or why they cannot be read.
     Objects(String, Result<TakeIn, String>),
-    /// Of the server: its version, or why that is not known.
-    Server(Result<String, String>),
+    /// What the server has said last.
+    Server(ServerReport),
 }
 
 impl WatchedState {
@@ -38,7 +39,10 @@ impl WatchedState {
 
     pub(super) fn take(&mut self, news: StateUpdate) {
         match news {
-            StateUpdate::Server(answer) => self.server = Some(answer),
+            StateUpdate::Server(ServerReport { version, next_backups }) => {
+                self.server = Some(version);
+                self.inventory.next_backups = next_backups;
+            }
             StateUpdate::Objects(kind, Ok(change)) => {
                 self.unknown.remove(&kind);
                 change(self);
@@ -155,6 +159,8 @@ impl<T> ObjectsChange<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lifeboat_lifecycle::next_backups::{NextBackup, NextBackups};
+    use lifeboat_view::status::StatusScreen;
 
     #[test]
     fn a_list_stays_in_the_order_of_names_whatever_changes() {
@@ -191,7 +197,7 @@ mod tests {
             };
             known.shown().map(|shown| shown.map_or_else(|why| why, claims))
         };
-        known.take(StateUpdate::Server(Ok("v1".to_owned())));
+        known.take(StateUpdate::Server(ServerReport { version: Ok("v1".to_owned()), next_backups: None }));
         known.take(objects("namespaces", |known| {
             known.see_namespaces(ObjectsChange::All(["velero", "shop", "web"].map(|name| object("", name)).into()));
         }));
@@ -216,5 +222,27 @@ mod tests {
         known.take(objects("namespaces", |known| known.see_namespaces(ObjectsChange::Forbidden)));
         assert!(known.inventory.namespaces.is_none());
         assert_eq!(shown(&mut known).as_deref(), Some(""));
+    }
+
+    #[test]
+    fn a_watched_status_says_what_the_next_backups_would_not_save() {
+        let mut known = WatchedState::default();
+        let attention = |known: &mut WatchedState| {
+            let shown = known.shown().unwrap().unwrap();
+            let status = StatusScreen::of(shown, "velero", "lifeboat", jiff::Timestamp::UNIX_EPOCH);
+            status.coverage.attention.into_iter().map(|one| one.what).collect::<Vec<_>>()
+        };
+        let report = |version: Result<&str, &str>, next_backups| {
+            let version = version.map(str::to_owned).map_err(str::to_owned);
+            StateUpdate::Server(ServerReport { version, next_backups })
+        };
+        let leaves_out = NextBackup::of(&[("shop/data".to_owned(), "no driver".to_owned())], String::new());
+        let next = NextBackups { schedules: [("nightly".to_owned(), leaves_out)].into(), unknown: String::new() };
+        known.take(report(Ok("v1"), Some(next)));
+        let with_volume = attention(&mut known);
+        assert!(with_volume.iter().any(|what| what.contains("shop/data (no driver)")), "{with_volume:?}");
+        known.take(report(Err("no server"), None));
+        let without = attention(&mut known);
+        assert!(!without.iter().any(|what| what.contains("shop/data")), "of a server that is gone: {without:?}");
     }
 }

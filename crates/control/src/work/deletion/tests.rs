@@ -450,6 +450,32 @@ async fn a_deletion_waits_for_a_claim_with_a_snapshot_thirty_days_at_most() {
 }
 
 #[tokio::test]
+async fn a_deletion_that_waits_for_a_restore_says_nothing_of_claims() {
+    let (_sandbox, cluster) = sandbox().await;
+    let context = context(cluster, Arc::new(OneBucket(Arc::new(Memory::default()))));
+    let mut request = DeleteBackupRequest::default();
+    (request.metadata.name, request.metadata.namespace) = ("d".into(), "velero".into());
+    request.spec.backup_name = "b".into();
+    let waits = (well_known::ANNOTATION_WAIT_FOR_RESTORES.to_owned(), "true".to_owned());
+    request.metadata.annotations = [waits.clone()].into();
+    tell_of_claims(&mut request, "velero/data", NOW);
+    let told = context.client.create("d", &request).await.unwrap().unwrap();
+    let mut backup = begun("", 5);
+    backup.status.phase = Some(BackupPhase::Completed);
+    let target = DeletionTarget {
+        backup: Some((backup, Err(NoLocation::NoDefault))),
+        restores: vec![],
+        readers: vec![crate::stub::named("r")],
+        others: vec![],
+        failed: vec![],
+        now: NOW,
+    };
+    delete(&context, told, target).await.unwrap();
+    let known = context.client.get::<DeleteBackupRequest>("d").await.unwrap().unwrap();
+    assert_eq!((known.metadata.annotations, known.status), ([waits].into(), request.status));
+}
+
+#[tokio::test]
 async fn a_deletion_goes_on_without_the_right_to_list_claims_not_after_an_error() {
     let failure = |code: u16, reason: &str| {
         (

@@ -192,6 +192,37 @@ fn each_cluster_has_its_own_places_and_its_own_rules() {
     assert_eq!(days(GONE, &all), ["21", "22"]);
 }
 
+/// As earlier versions left them: a Backup was made here of an object that another cluster had exported.
+#[test]
+fn rules_that_came_with_an_exported_object_are_said_to_be_anothers() {
+    let of = |cluster: &str, day: u32, rules: &str| {
+        let mut backup = noted(on(day), rules);
+        let said = KeptBy::of(&backup.metadata).unwrap().unwrap();
+        let said = KeptBy { cluster: cluster.into(), ..said };
+        backup.metadata.annotations.insert(well_known::ANNOTATION_KEPT_BY.into(), said.value());
+        note_source_cluster(&mut backup.metadata, Some("this"));
+        backup
+    };
+    let imported = "kept by the rules of schedule nightly of cluster that, which came with an exported object: last good, daily 1 \
+                    (`expiry --release --schedule nightly` lets it go)";
+    assert_eq!(said(GONE, &[of("that", 21, r#"{"keepDaily":1}"#)]), [imported]);
+    // The rules of this cluster's own schedule go before.
+    let both = [
+        of("that", 21, r#"{"keepLast":5}"#),
+        of("this", 20, r#"{"keepDaily":1}"#),
+        of("this", 19, r#"{"keepDaily":1}"#),
+    ];
+    assert_eq!(days(GONE, &both), ["21", "20"], "the last good one, and the day before by the own rules");
+    // The schedule that stands here writes its own over them, though they are the same.
+    let schedule = nightly(Some(r#"{"keepDaily":1}"#));
+    let notes = |cluster: &str| {
+        let backup = of(cluster, 21, r#"{"keepDaily":1}"#);
+        let kept = KeptBackups::of(ScheduleLookup::Here(&schedule), &TimeZone::UTC, &members(&[backup.clone()]));
+        kept.note(&backup).is_some()
+    };
+    assert_eq!([notes("that"), notes("this"), notes("")], [true, false, false]);
+}
+
 #[test]
 fn empty_backups_push_out_no_real_one() {
     let with = |items: u32, mut backup: Backup| {

@@ -5,8 +5,8 @@ use crate::end::claim::owner_of_files;
 use crate::end::finalize::finalize;
 use crate::end::look_after::look_after_operations;
 use crate::end::outcome::RestoreError;
-use crate::stub::{RestoreFixture, Scripted, backup, config_map, key};
-use lifeboat_action::{ActionError, OperationProgress, RestoreItemOutput};
+use crate::stub::{RestoreFixture, Scripted, backup, config_map, key, object};
+use lifeboat_action::{ActionError, ActionScope, OperationProgress, RestoreItemOutput};
 use lifeboat_api::{RestorePhase, well_known};
 use lifeboat_archive::layout::{RestoreFile, restore_claim_key};
 use lifeboat_bucket::{BlobStore, Memory, PutOptions};
@@ -63,6 +63,27 @@ async fn an_action_that_fails_costs_its_object_only() {
     assert_eq!(outcome.restore.status.phase, Some(RestorePhase::PartiallyFailed));
     let listed = ["shop/a(failed)", "shop/b(failed)", "shop/c(created)"];
     assert_eq!(files(&ground).await, (json!([]), json!({"v1/ConfigMap": listed, "v1/Namespace": ["shop(created)"]})));
+}
+
+/// As after a wipe of the cluster: the checkpoint says what was done.
+#[tokio::test]
+async fn a_restore_taken_up_in_a_remade_namespace_makes_its_objects_again() {
+    let breaks_off = |item: Value, before| match before {
+        0 => Err(ActionError::fatal("no licence")),
+        _ => Ok(RestoreItemOutput::with(item)),
+    };
+    let action = Arc::new(Scripted::new(breaks_off).scoped(ActionScope::resources(&["services"])));
+    let service = object("v1", "Service", "s", &json!({"spec": {}}));
+    let mut ground = RestoreFixture::new(&[namespace(), config_map("a"), service], &action).await;
+    ground.request.settings.priorities = "namespaces,configmaps,services".parse().unwrap();
+    assert!(ground.run().await.unwrap().broken_off.is_some());
+    ground.remove("/api/v1/namespaces/shop/configmaps/a");
+    ground.run_again().await.unwrap();
+    assert_eq!(ground.made(), ["a"], "what was restored and deleted since stays away");
+    ground.remove("/api/v1/namespaces/shop");
+    ground.put(namespace());
+    ground.run_again().await.unwrap();
+    assert_eq!(ground.made(), ["a", "a"]);
 }
 
 #[tokio::test]

@@ -1,13 +1,60 @@
 //! Whatever happens, each object that has something to do has a step, or waits for something that will come.
 
-use super::{Object, Play};
+use super::*;
+use crate::server::codes::of_wait;
 use crate::server::key::{Key, Subject};
 use crate::server::plan::ServerPlan;
 use crate::server::wait::Reason;
-use crate::stub::named;
 use lifeboat_api::NamespacedName;
 use lifeboat_lifecycle::phase::queue::Blocked;
+use lifeboat_lifecycle::phase::request::tell_of_claims;
 use std::collections::{BTreeMap, BTreeSet};
+
+#[test]
+fn a_deletion_names_the_restore_that_it_waits_for_and_not_claims() {
+    let mut request = DeleteBackupRequest::default();
+    request.metadata.name = "d".into();
+    request.spec.backup_name = "b".into();
+    let wait = (well_known::ANNOTATION_WAIT_FOR_RESTORES.to_owned(), "true".to_owned());
+    request.metadata.annotations = [wait].into();
+    let mut restore = Restore::default();
+    restore.metadata.name = "r".into();
+    restore.spec.backup_name = "b".into();
+    let mut backup = Backup::default();
+    backup.metadata.name = "b".into();
+    backup.status.phase = Some(BackupPhase::Completed);
+    let (options, now) = (options(1), (Timestamp::UNIX_EPOCH, Instant::now()));
+    let key = || Key::Deletion { backup: named("b"), request: named("d") };
+    // What it waits for by the plan, and whether a step begins: at once, and a moment after it has looked at claims.
+    let mut planned = |is_told: bool, is_read: bool| {
+        let mut world = World::default();
+        let mut request = request.clone();
+        if is_told {
+            tell_of_claims(&mut request, "n/c", now.0);
+        }
+        restore.status.phase = Some(if is_read { RestorePhase::InProgress } else { RestorePhase::Completed });
+        world.put(request.into());
+        world.put(restore.clone().into());
+        world.put(backup.clone().into());
+        let mut memory = Memory::default();
+        let plans = [false, true].map(|has_looked| {
+            if has_looked {
+                memory.failed(key(), &StepError::NotYet(Duration::from_secs(60)), now.1);
+            }
+            let view = PlanInput { world: &world, options: &options, memory: &memory, now, explain: true };
+            let plan = plan(view, std::iter::empty());
+            let waits = plan.waits.iter().find(|wait| wait.subject == Subject::DeleteRequest(named("d")));
+            let begins = plan.work.iter().any(|work| work.key == key());
+            (waits.map(|wait| of_wait(&wait.why)), begins)
+        });
+        plans
+    };
+    let (begins, reader, claims) = ((None, true), Some("ReadByRestore"), Some("NeededByClaims"));
+    assert_eq!(planned(false, false), [begins, (Some("Paused"), false)]);
+    assert_eq!(planned(false, true), [(reader, false), (Some("Paused"), false)]);
+    assert_eq!(planned(true, false), [begins, (claims, false)]);
+    assert_eq!(planned(true, true), [begins, (reader, false)], "what it says of claims is taken back");
+}
 
 impl Play {
     /// Asserts that each object that is not over has a reason, and that no chain of reasons leads to itself or to
@@ -61,11 +108,9 @@ impl Play {
                 self.world.deleted().any(|(other, meta)| other == kind && meta.name == key.name)
             }
             Reason::EarlierRun { since, .. } => *since <= time,
-            Reason::ReadBy(restore) | Reason::Restored(restore) => self
-                .world
-                .restores
-                .get(restore)
-                .is_some_and(|restore| !lifeboat_lifecycle::phase::restore::has_ended(restore)),
+            Reason::ReadBy(restore) | Reason::Restored(restore) => {
+                self.world.restores.get(restore).is_some_and(|restore| !phase::restore::has_ended(restore))
+            }
             Reason::Blocked(_) | Reason::Unrecorded(_) | Reason::GoesElsewhere(_) | Reason::NeededByClaims { .. } => {
                 true
             }
