@@ -9,9 +9,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use table::RoomTable;
 
-/// Sources of the command that may use the server: those that run it. A rule that both apply lies in `lifecycle`.
-const USES_SERVER: [&str; 2] = ["crates/cli/src/commands/server.rs", "crates/cli/src/commands/server/"];
-
 /// Rooms for development, which the tests of any room may use.
 const DEV_ROOMS: [&str; 2] = ["testbed", "floor"];
 
@@ -26,16 +23,6 @@ pub(crate) fn check() -> Result<()> {
     let mut wrong = wrong_edges(&table, &rooms(&metadata()?)?);
     for room in PURE {
         wrong.extend(impure_parts(room)?);
-    }
-    for path in crate::words::sources()? {
-        let name = path.display().to_string();
-        let is_command =
-            name.starts_with("crates/cli/src/") && !USES_SERVER.iter().any(|allowed| name.starts_with(allowed));
-        if is_command && std::fs::read_to_string(&path)?.contains("lifeboat_control") {
-            wrong.push(format!(
-                "{name} may not use the server: what a command and the server decide alike lies in lifecycle"
-            ));
-        }
     }
     if !wrong.is_empty() {
         bail!("crate edges:\n  {}", wrong.join("\n  "));

@@ -67,7 +67,7 @@ pub(crate) fn check() -> Result<()> {
 }
 
 /// The sources of all crates, tests included, in order.
-pub(crate) fn sources() -> Result<Vec<PathBuf>> {
+fn sources() -> Result<Vec<PathBuf>> {
     let mut folders: Vec<PathBuf> = ["crates", "benches", "xtask"].map(PathBuf::from).to_vec();
     let mut out = Vec::new();
     while let Some(folder) = folders.pop() {

@@ -1,8 +1,7 @@
 //! The other programs of Velero's image (cli-and-install.md 1.1). In the image they are names of this one.
 
-use crate::commands::restore_helper::wait_for_volumes;
 use anyhow::{Context, Result, bail};
-use lifeboat_serve::restore_helper::RESTORES;
+use lifeboat_serve::restore_helper::{RESTORES, wait_for_volumes};
 use lifeboat_terminal::output::errors::report;
 use lifeboat_terminal::process::signals::terminated;
 use std::ffi::OsString;

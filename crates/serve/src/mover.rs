@@ -4,6 +4,7 @@
 //! bytes, and reports in the words of [`lifeboat_mover::protocol`]. It writes Events and its termination message only; the resource
 //! itself is the node agent's. Start reading at [`restore()`] and [`backup()`].
 
+pub(crate) mod args;
 mod backup;
 mod check;
 mod events;

@@ -1,22 +1,70 @@
-//! The init container `restore-wait` of a restored pod: it ends when all volumes of the pod have the mark of the restore (restore.md
+//! `lifeboat restore-helper`, in Velero's image the program `velero-restore-helper`.
+//!
+//! It is the init container `restore-wait` of a restored pod, and ends when all volumes of the pod have the mark of the restore (restore.md
 //! 6.1).
 
+use anyhow::{Result, bail};
+use clap::Args;
 use lifeboat_mover::protocol::MARK_DIRECTORY;
+use lifeboat_terminal::process::signals::terminated;
+use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::time::Duration;
 
 /// The folder in which the container has the volumes of its pod, each as a folder.
 pub const RESTORES: &str = "/restores";
 
 /// The line that is printed when all volumes are filled.
-pub const DONE: &str = "All PodVolumeRestores are done";
+const DONE: &str = "All PodVolumeRestores are done";
 
 /// The time between two looks.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// `lifeboat restore-helper UID`.
+#[derive(Debug, Args)]
+pub struct RestoreHelperArgs {
+    /// The UID of the Restore
+    #[arg(value_name = "UID")]
+    uid: String,
+    /// The folder with the volumes of the pod
+    #[arg(long, default_value = RESTORES, value_name = "DIRECTORY", hide = true)]
+    volumes: PathBuf,
+}
+
+impl RestoreHelperArgs {
+    /// Waits for the volumes.
+    ///
+    /// # Errors
+    /// A signal that ends the wait: the containers behind this one must not start.
+    pub async fn run(self) -> Result<ExitCode> {
+        wait_for_volumes(&self.volumes, &self.uid).await?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Waits until the volumes below a folder are filled by a restore.
+///
+/// # Errors
+/// A signal that ends the wait: the containers behind this one must not start.
+pub async fn wait_for_volumes(volumes: &Path, uid: &str) -> Result<()> {
+    if uid.is_empty() || uid.contains('/') {
+        bail!("{uid:?} is not the UID of a Restore");
+    }
+    let terminate = terminated()?;
+    let mut tell = |line: String| {
+        // A log that is closed keeps no pod back.
+        let _ = writeln!(std::io::stdout(), "{line}");
+    };
+    tokio::select! {
+        () = wait(volumes, uid, &mut tell) => Ok(()),
+        () = terminate => bail!("told to end before the volumes of the pod were filled"),
+    }
+}
+
 /// Waits until each folder has the mark of the restore, then removes the marks. `tell` gets lines for the log: changes of what is
 /// waited for, and marks that could not be removed, which is no failure.
-pub async fn wait(folder: &Path, restore_uid: &str, tell: &mut (dyn FnMut(String) + Send)) {
+async fn wait(folder: &Path, restore_uid: &str, tell: &mut (dyn FnMut(String) + Send)) {
     let mut told = String::new();
     let volumes = loop {
         let text = match look(folder, restore_uid) {

@@ -1,7 +1,8 @@
-//! The process: its name and environment, clock, signals, scratch folders, traces.
+//! The process: its name and environment, clock, random bytes, signals, scratch folders, traces.
 
 pub mod clock;
 pub mod program;
+pub mod random;
 pub mod scratch;
 pub mod signals;
 pub mod traces;

@@ -1,9 +1,9 @@
 //! The arguments of a server, as this version takes them.
 
-use crate::commands::server::ServerArgs;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser};
 use lifeboat_migrate::workload::Flags;
+use lifeboat_serve::server::ServerArgs;
 use lifeboat_terminal::flags::globals::Globals;
 use lifeboat_terminal::flags::pflag;
 

@@ -1,7 +1,6 @@
 //! `lifeboat repo create`.
 
 use super::{Location, RepositoryArgs, password};
-use crate::commands::repo::random::random;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use lifeboat_bucket::BlobStore;
@@ -13,6 +12,7 @@ use lifeboat_kopia::{KopiaError, Repository};
 use lifeboat_repository::blobs_of;
 use lifeboat_standalone::bucket_url::{self, EmptyFolders};
 use lifeboat_terminal::flags::globals::Globals;
+use lifeboat_terminal::process::random::random;
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;

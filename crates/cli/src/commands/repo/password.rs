@@ -1,13 +1,13 @@
 //! `lifeboat repo password`.
 
 use super::{Location, RepositoryArgs, kopia_clock, new_password, password};
-use crate::commands::repo::random::random;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use lifeboat_kopia::crypto::Password;
 use lifeboat_kopia::{KopiaError, PasswordChanged, PasswordRequest, Repository};
 use lifeboat_terminal::flags::globals::Globals;
 use lifeboat_terminal::output::progress::shown;
+use lifeboat_terminal::process::random::random;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -2,7 +2,6 @@
 
 use super::identity::{VELERO, host, path, user};
 use super::{RepositoryArgs, kopia_clock, write_options};
-use crate::commands::repo::random::random;
 use anyhow::{Context, Result};
 use clap::Args;
 use lifeboat_kopia::format::snapshot::Source;
@@ -14,6 +13,7 @@ use lifeboat_terminal::flags::{KeyValuePairs, merged, pairs};
 use lifeboat_terminal::output::exit_code::PARTIALLY_FAILED;
 use lifeboat_terminal::output::progress::shown;
 use lifeboat_terminal::output::{Output, print_resource};
+use lifeboat_terminal::process::random::random;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::Write;

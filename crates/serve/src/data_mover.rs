@@ -1,10 +1,10 @@
 //! `lifeboat data-mover backup` and `restore`: the movers of snapshots of volumes.
 
-use crate::commands::mover::{ModeOfVolume, MoverArgs};
+use crate::mover::args::{ModeOfVolume, MoverArgs};
+use crate::mover::{backup, restore};
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use lifeboat_api::{DataDownload, DataUpload};
-use lifeboat_serve::mover::{backup, restore};
 use lifeboat_terminal::flags;
 use lifeboat_terminal::flags::globals::Globals;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use std::process::ExitCode;
 
 /// Move the bytes of one snapshot of a volume; node agents run this in pods.
 #[derive(Debug, Subcommand)]
-pub(crate) enum DataMoverCommand {
+pub enum DataMoverCommand {
     /// Save the volume of a DataUpload
     Backup(DataMoverBackupArgs),
     /// Bring the volume of a DataDownload back
@@ -20,7 +20,11 @@ pub(crate) enum DataMoverCommand {
 }
 
 impl DataMoverCommand {
-    pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
+    /// Runs the mover. A transfer that failed is exit code 1.
+    ///
+    /// # Errors
+    /// Anything but the transfer that failed: flags that are wrong, a cluster that cannot be reached.
+    pub async fn run(self, globals: &Globals) -> Result<ExitCode> {
         match self {
             Self::Backup(args) => Box::pin(args.run(globals)).await,
             Self::Restore(args) => Box::pin(args.run(globals)).await,
@@ -30,7 +34,7 @@ impl DataMoverCommand {
 
 /// `lifeboat data-mover backup`.
 #[derive(Debug, Args)]
-pub(crate) struct DataMoverBackupArgs {
+pub struct DataMoverBackupArgs {
     /// The name of the DataUpload
     #[arg(long, value_name = "NAME")]
     data_upload: String,
@@ -67,7 +71,7 @@ impl DataMoverBackupArgs {
 
 /// `lifeboat data-mover restore`.
 #[derive(Debug, Args)]
-pub(crate) struct DataMoverRestoreArgs {
+pub struct DataMoverRestoreArgs {
     /// The name of the DataDownload
     #[arg(long, value_name = "NAME")]
     data_download: String,

@@ -1,8 +1,7 @@
 //! Flags and set-up of the movers of volumes, which node agents run in pods.
 
-use crate::commands::repo::random::random;
-use crate::commands::server::LogFormat;
-use crate::commands::server::logrus::{self, LogLevel};
+use super::role::{MoverEnv, Transfer};
+use crate::logrus::{self, LogFormat, LogLevel};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use lifeboat_api::Duration;
@@ -11,10 +10,10 @@ use lifeboat_client::Client;
 use lifeboat_mover::protocol::{AccessPoint, TERMINATION_FILE, VolumeMode};
 use lifeboat_mover::snapshot::CheckpointTimes;
 use lifeboat_provider::ProviderSettings;
-use lifeboat_serve::mover::{MoverEnv, Transfer};
 use lifeboat_terminal::flags;
 use lifeboat_terminal::flags::globals::Globals;
 use lifeboat_terminal::process::clock::clock;
+use lifeboat_terminal::process::random::random;
 use lifeboat_terminal::process::signals::terminated;
 use lifeboat_terminal::process::traces::Traces;
 use std::num::NonZero;
@@ -86,7 +85,7 @@ impl MoverArgs {
         work: impl AsyncFnOnce(&MoverEnv) -> std::io::Result<bool>,
     ) -> Result<ExitCode> {
         let (traces, _) = Traces::prepare(&globals.program.traces, None, true);
-        logrus::start(self.log_level, self.log_format == LogFormat::Json, &traces);
+        logrus::start(self.log_level, self.log_format, &traces);
         let ended = self.transfer_bytes(globals, cache, work).await;
         tokio::task::block_in_place(|| traces.end());
         Ok(if ended? { ExitCode::SUCCESS } else { ExitCode::FAILURE })

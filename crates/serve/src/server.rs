@@ -2,46 +2,31 @@
 
 mod credentials;
 mod explain;
-pub(crate) mod logrus;
 mod plugins;
-pub(crate) mod providers;
+mod providers;
+mod run;
 
-use crate::commands::repo::random::random;
+use crate::logrus::{LogFormat, LogLevel};
 use anyhow::{Context, Result, bail};
-use clap::{Args, ValueEnum, value_parser};
-use credentials::CredentialFiles;
+use clap::{Args, value_parser};
 use jiff::tz::TimeZone;
 use lifeboat_api::Duration;
 use lifeboat_archive::ReadLimits;
-use lifeboat_backup::check_policies;
-use lifeboat_client::Client;
-use lifeboat_control::{
-    Controller, Env, Extensions, Listeners, Options, OwnPod, ProfileListener, RandomSource, RepositorySettings,
-    ServerClock, SigningKey, own_image, serve,
-};
+use lifeboat_control::{Controller, Options, RepositorySettings};
 use lifeboat_plugin::PluginName;
 use lifeboat_reconcile::LeaseTimes;
 use lifeboat_terminal::flags;
 use lifeboat_terminal::flags::globals::Globals;
 use lifeboat_terminal::flags::hooks::HookLimitArgs;
 use lifeboat_terminal::output::Output;
-use lifeboat_terminal::process::clock::clock;
 use lifeboat_terminal::process::program::VERSION;
-use lifeboat_terminal::process::signals::terminated;
-use lifeboat_terminal::process::traces::Traces;
-use logrus::LogLevel;
-use plugins::{Plugins, Search};
-use providers::StorageProviders;
+use plugins::Search;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::process::ExitCode;
-use std::sync::Arc;
-use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
 
 /// Every flag of `velero server` (api-and-controllers.md 4.3), and a few of ours.
 #[derive(Debug, Args)]
-pub(crate) struct ServerArgs {
+pub struct ServerArgs {
     /// Print what a server with these flags would do now with the resources of the namespace, and what each other one waits
     /// for; then end. It reads only, and takes no part in the leadership
     #[arg(long)]
@@ -231,115 +216,24 @@ fn lease_times(text: &str) -> Result<LeaseTimes> {
     Ok(LeaseTimes::lasting(duration))
 }
 
-/// The form of the log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum LogFormat {
-    Text,
-    Json,
-}
-
 /// The name in a flag, of which an empty one is none.
 fn named(flag: &str) -> Option<&str> {
     (!flag.is_empty()).then_some(flag)
 }
 
 /// The ConfigMaps with rules that a server reads, in its namespace.
-pub(crate) struct RuleConfigMaps<'a> {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RuleConfigMaps<'a> {
     /// With the policies for the volumes of all backups.
-    pub(crate) policies: Option<&'a str>,
+    pub policies: Option<&'a str>,
     /// With the resource modifiers for restores that name none.
-    pub(crate) modifiers: Option<&'a str>,
+    pub modifiers: Option<&'a str>,
 }
 
 impl ServerArgs {
     /// Returns true if it keeps running, and writes the log of a server.
-    pub(crate) fn serves(&self) -> bool {
+    pub fn serves(&self) -> bool {
         !self.explain
-    }
-
-    pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
-        if self.explain {
-            return self.explain(globals).await;
-        }
-        if self.output.is_some() {
-            bail!("--output says how an explanation is printed: use it with --explain, or leave it out");
-        }
-        let (traces, warning) = Traces::prepare(&globals.program.traces, self.otlp_endpoint.as_deref(), true);
-        logrus::start(self.log_level, self.log_format == LogFormat::Json, &traces);
-        if let Some(warning) = warning {
-            tracing::warn!("{warning}");
-        }
-        let ended = Box::pin(self.serve(globals)).await;
-        tokio::task::block_in_place(|| traces.end());
-        ended
-    }
-
-    async fn serve(self, globals: &Globals) -> Result<ExitCode> {
-        self.check(globals)?;
-        if self.restore_only {
-            tracing::warn!("--restore-only is deprecated: make the storage locations read-only instead");
-        }
-        for flag in self.without_effect(globals) {
-            tracing::warn!(flag, "this flag has no effect in this version");
-        }
-        let cluster = globals.connect_with_pages_of(Some(self.client_page_size)).await?;
-        let pod = cluster.token_file().and_then(OwnPod::of_token_file);
-        let mut options = self.options(globals, self.identity(pod.as_ref())?)?;
-        if let Some(pod) = &pod {
-            options.restore.movers.image = own_image(pod, &options.namespace, &cluster).await.unwrap_or_default();
-        }
-        check_policies(&options.namespace, &options.backup.global_volume_policies, &cluster)
-            .await
-            .map_err(|why| anyhow::anyhow!("--global-backup-volume-policies-configmap: {why}"))?;
-        let providers = StorageProviders::new(self.directory_root.as_deref(), globals.patience())?;
-        let credentials = CredentialFiles::new(std::env::temp_dir().join("credentials"));
-        let plugins = Arc::new(Plugins::discover(self.search()?, credentials).await?);
-        let cancel = CancellationToken::new();
-        let env = Env {
-            cluster,
-            pod,
-            providers: Arc::new(providers.with_plugins(Arc::clone(&plugins))),
-            extensions: Arc::clone(&plugins) as Arc<dyn Extensions>,
-            clock: ServerClock(clock()),
-            instance: uuid::Uuid::new_v4().to_string(),
-            signing_key: signing_key(),
-            random: RandomSource(random()),
-            scratch: self.scratch.clone().unwrap_or_else(std::env::temp_dir),
-            cancel: cancel.clone(),
-        };
-        let terminate = terminated()?;
-        let listeners = Listeners {
-            status: listen("--metrics-address", &self.metrics_address).await?,
-            downloads: listen("--download-address", &self.download_address).await?,
-            profiles: self.profiles().await,
-        };
-        let serving = serve(options, env, listeners, self.lease_duration);
-        let mut serving = std::pin::pin!(serving);
-        let ended = tokio::select! {
-            ended = &mut serving => ended,
-            () = terminate => {
-                tracing::info!("told to stop: what is in progress is left to the next server");
-                cancel.cancel();
-                serving.await
-            }
-        };
-        plugins.shut_down().await;
-        ended?;
-        Ok(ExitCode::SUCCESS)
-    }
-
-    /// Where profiles are served. compat: a server runs without them where it cannot listen.
-    async fn profiles(&self) -> Option<ProfileListener> {
-        match listen("--profiler-address", &self.profiler_address).await {
-            Ok(listener) => {
-                let command_line = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
-                listener.map(|listener| ProfileListener { listener, command_line })
-            }
-            Err(e) => {
-                tracing::warn!("profiles are not served: {e:#}");
-                None
-            }
-        }
     }
 
     fn search(&self) -> Result<Search> {
@@ -355,16 +249,11 @@ impl ServerArgs {
         })
     }
 
-    async fn explain(self, globals: &Globals) -> Result<ExitCode> {
-        self.check(globals)?;
-        let options = self.options(globals, self.identity.clone().unwrap_or_default())?;
-        let client = Client { cluster: globals.connect().await?, namespace: globals.namespace.clone() };
-        explain::tell(&client, &options, ServerClock(clock()), self.output).await?;
-        Ok(ExitCode::SUCCESS)
-    }
-
     /// Refuses values that were parsed and that no server can follow.
-    pub(crate) fn check(&self, globals: &Globals) -> Result<()> {
+    ///
+    /// # Errors
+    /// Names the flag, and says what it takes.
+    pub fn check(&self, globals: &Globals) -> Result<()> {
         if !matches!(self.uploader_type.as_str(), "kopia" | "velero-block") {
             bail!("invalid uploader type '{}', valid types: 'kopia', 'velero-block'", self.uploader_type);
         }
@@ -373,7 +262,8 @@ impl ServerArgs {
         Ok(())
     }
 
-    pub(crate) fn rule_config_maps(&self) -> RuleConfigMaps<'_> {
+    /// The ConfigMaps with rules that the flags name.
+    pub fn rule_config_maps(&self) -> RuleConfigMaps<'_> {
         RuleConfigMaps {
             policies: named(&self.global_backup_volume_policies_configmap),
             modifiers: named(&self.default_resource_modifier_configmap),
@@ -381,13 +271,13 @@ impl ServerArgs {
     }
 
     /// Flags that were given and that ask for movers of the data of volumes, which this version does not have.
-    pub(crate) fn for_movers(&self) -> Vec<&'static str> {
+    pub fn for_movers(&self) -> Vec<&'static str> {
         let flags = [("default-snapshot-move-data", self.default_snapshot_move_data)];
         flags.into_iter().filter_map(|(flag, given)| given.then_some(flag)).collect()
     }
 
     /// Flags that were given and that nothing of this version looks at.
-    pub(crate) fn without_effect(&self, globals: &Globals) -> Vec<&'static str> {
+    pub fn without_effect(&self, globals: &Globals) -> Vec<&'static str> {
         [
             ("max-concurrent-k8s-connections", self.max_concurrent_k8s_connections != 30),
             ("features", globals.features.as_deref().is_some_and(lifeboat_api::has_feature_without_effect)),
@@ -401,15 +291,6 @@ impl ServerArgs {
         .into_iter()
         .filter_map(|(flag, given)| given.then_some(flag))
         .collect()
-    }
-
-    /// Returns the name of this server: the one from the flag, else the pod that its token names, else the host.
-    fn identity(&self, pod: Option<&OwnPod>) -> Result<String> {
-        match (self.identity.as_ref().filter(|said| !said.is_empty()), pod) {
-            (Some(said), _) => Ok(said.clone()),
-            (None, Some(pod)) => Ok(pod.name.clone()),
-            (None, None) => host_name(),
-        }
     }
 
     fn options(&self, globals: &Globals, identity: String) -> Result<Options> {
@@ -493,41 +374,6 @@ impl ServerArgs {
             },
         })
     }
-}
-
-/// Listens at `host:port`, or `:port` for all addresses; `None` for an empty text.
-pub(crate) async fn listen(flag: &str, address: &str) -> Result<Option<TcpListener>> {
-    if address.is_empty() {
-        return Ok(None);
-    }
-    let everywhere = address.strip_prefix(':').map(|port| format!("[::]:{port}"));
-    let listener = match &everywhere {
-        // A machine without IPv6 has IPv4 only.
-        Some(everywhere) => match TcpListener::bind(everywhere).await {
-            Ok(listener) => Ok(listener),
-            Err(_) => TcpListener::bind(format!("0.0.0.0{address}")).await,
-        },
-        None => TcpListener::bind(address).await,
-    };
-    let why = || format!("listen at {address}: choose another address with {flag}, or give it an empty one");
-    let listener = listener.with_context(why)?;
-    tracing::info!(address = %listener.local_addr()?, "listening for {}", flag.trim_start_matches('-'));
-    Ok(Some(listener))
-}
-
-fn signing_key() -> SigningKey {
-    let mut key = [0; 32];
-    key[..16].copy_from_slice(uuid::Uuid::new_v4().as_bytes());
-    key[16..].copy_from_slice(uuid::Uuid::new_v4().as_bytes());
-    SigningKey(key)
-}
-
-/// The host name. In a pod it is the pod's name, unless the pod is on its node's network or the name is longer than 63
-/// characters.
-fn host_name() -> Result<String> {
-    let name =
-        std::fs::read_to_string("/proc/sys/kernel/hostname").context("find out the host name; or give --identity")?;
-    Ok(name.trim().to_owned())
 }
 
 #[cfg(test)]

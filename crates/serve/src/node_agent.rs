@@ -1,7 +1,7 @@
 //! `lifeboat node-agent server`: moves the bytes of volumes on one node.
 
-use crate::commands::server::LogFormat;
-use crate::commands::server::logrus::{self, LogLevel};
+use crate::listen::listen;
+use crate::logrus::{self, LogFormat, LogLevel};
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use lifeboat_api::Duration;
@@ -19,14 +19,14 @@ use tokio_util::sync::CancellationToken;
 
 /// Commands of the node agent.
 #[derive(Debug, Subcommand)]
-pub(crate) enum NodeAgentCommand {
+pub enum NodeAgentCommand {
     /// Run the node agent of a node: start a pod for each volume to be saved or restored, and follow it to its end
     Server(NodeAgentArgs),
 }
 
 /// Every flag of `velero node-agent server`, and what tests need.
 #[derive(Debug, Args)]
-pub(crate) struct NodeAgentArgs {
+pub struct NodeAgentArgs {
     /// The least important log lines to write
     #[arg(long, value_enum, default_value_t = LogLevel::Info)]
     log_level: LogLevel,
@@ -57,10 +57,14 @@ pub(crate) struct NodeAgentArgs {
 }
 
 impl NodeAgentCommand {
-    pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
+    /// Runs the node agent until it is told to stop.
+    ///
+    /// # Errors
+    /// Flags and ConfigMaps that are wrong, a cluster that cannot be reached.
+    pub async fn run(self, globals: &Globals) -> Result<ExitCode> {
         let Self::Server(args) = self;
         let (traces, warning) = Traces::prepare(&globals.program.traces, None, true);
-        logrus::start(args.log_level, args.log_format == LogFormat::Json, &traces);
+        logrus::start(args.log_level, args.log_format, &traces);
         if let Some(warning) = warning {
             tracing::warn!("{warning}");
         }
@@ -76,7 +80,7 @@ impl NodeAgentArgs {
             bail!("the name of the node is not known: set NODE_NAME, as the DaemonSet does from spec.nodeName");
         };
         let terminate = terminated()?;
-        let listener = crate::commands::server::listen("--metrics-address", &self.metrics_address).await?;
+        let listener = listen("--metrics-address", &self.metrics_address).await?;
         let settings = AgentSettings {
             node,
             namespace: globals.namespace.clone(),

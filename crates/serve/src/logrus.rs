@@ -1,4 +1,4 @@
-//! Log of the server in the formats of logrus, which tools around Velero read.
+//! Log of a role in the formats of logrus, which tools around Velero read.
 
 use clap::ValueEnum;
 use lifeboat_terminal::output::log::without_spans;
@@ -40,10 +40,19 @@ impl LogLevel {
     }
 }
 
+/// The form of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    Text,
+    Json,
+}
+
 /// Starts logging to standard output, as Velero's server does, and sending what traces take; `LIFEBOAT_LOG` overrides the level with a filter of `tracing`.
-pub(crate) fn start(level: LogLevel, json: bool, traces: &Traces) {
+pub(crate) fn start(level: LogLevel, format: LogFormat, traces: &Traces) {
     let filter = EnvFilter::try_from_env("LIFEBOAT_LOG").unwrap_or_else(|_| EnvFilter::new(level.directives()));
-    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stdout).event_format(Logrus { json });
+    let lines = tracing_subscriber::fmt::layer()
+        .with_writer(std::io::stdout)
+        .event_format(Logrus { json: format == LogFormat::Json });
     let lines = lines.with_filter(without_spans(filter));
     let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry().with(traces.layer()).with(lines));
 }

@@ -1,11 +1,11 @@
 //! `lifeboat pod-volume backup` and `restore`: the movers of volumes of pods.
 
-use crate::commands::mover::MoverArgs;
+use crate::mover::args::MoverArgs;
+use crate::mover::{backup, restore};
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use lifeboat_api::{PodVolumeBackup, PodVolumeRestore};
 use lifeboat_mover::protocol::VolumeMode;
-use lifeboat_serve::mover::{backup, restore};
 use lifeboat_terminal::flags;
 use lifeboat_terminal::flags::globals::Globals;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 /// Move the bytes of one volume of a pod; node agents run this in pods.
 #[derive(Debug, Subcommand)]
-pub(crate) enum PodVolumeCommand {
+pub enum PodVolumeCommand {
     /// Save the volume of a PodVolumeBackup
     Backup(PodVolumeBackupArgs),
     /// Bring the volume of a PodVolumeRestore back
@@ -21,7 +21,11 @@ pub(crate) enum PodVolumeCommand {
 }
 
 impl PodVolumeCommand {
-    pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
+    /// Runs the mover. A transfer that failed is exit code 1.
+    ///
+    /// # Errors
+    /// Anything but the transfer that failed: flags that are wrong, a cluster that cannot be reached.
+    pub async fn run(self, globals: &Globals) -> Result<ExitCode> {
         match self {
             Self::Backup(args) => Box::pin(args.run(globals)).await,
             Self::Restore(args) => Box::pin(args.run(globals)).await,
@@ -31,7 +35,7 @@ impl PodVolumeCommand {
 
 /// `lifeboat pod-volume backup`.
 #[derive(Debug, Args)]
-pub(crate) struct PodVolumeBackupArgs {
+pub struct PodVolumeBackupArgs {
     /// The name of the PodVolumeBackup
     #[arg(long, value_name = "NAME")]
     pod_volume_backup: String,
@@ -48,7 +52,7 @@ impl PodVolumeBackupArgs {
 
 /// `lifeboat pod-volume restore`.
 #[derive(Debug, Args)]
-pub(crate) struct PodVolumeRestoreArgs {
+pub struct PodVolumeRestoreArgs {
     /// The name of the PodVolumeRestore
     #[arg(long, value_name = "NAME")]
     pod_volume_restore: String,

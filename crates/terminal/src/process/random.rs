@@ -1,11 +1,10 @@
 //! Random bytes.
 
-use lifeboat_kopia::Random;
 use std::sync::Arc;
 use uuid::Uuid;
 
 /// The random bytes of the operating system.
-pub(crate) fn random() -> Random {
+pub fn random() -> Arc<dyn Fn(&mut [u8]) + Send + Sync> {
     Arc::new(|bytes: &mut [u8]| {
         for piece in bytes.chunks_mut(8) {
             let uuid = Uuid::new_v4().into_bytes();
