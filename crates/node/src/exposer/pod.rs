@@ -5,7 +5,7 @@ use crate::template::Template;
 use crate::transfer::{Transfer, TransferKind};
 use lifeboat_api::well_known::{ANNOTATION_IAM_ROLE, LABEL_AZURE_WORKLOAD_IDENTITY, LABEL_EXPOSER_POD_GROUP};
 use lifeboat_api::{Duration, LabelSelector, NodeOs};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// The mount of the cache volume, and its name.
 const CACHE_AT: &str = "/cachedir";
@@ -257,7 +257,7 @@ fn place(parts: &PodParts<'_>, is_windows: bool, spec: &mut Value) {
     match &parts.placement {
         Placement::Pinned(node) => spec["nodeName"] = json!(node),
         Placement::Selected(node) => spec["nodeSelector"] = json!({"kubernetes.io/hostname": node}),
-        Placement::Any(selector) => terms.extend(selector.iter().flat_map(requirements)),
+        Placement::Any(selector) => terms.extend(selector.iter().flat_map(LabelSelector::node_requirements)),
     }
     terms.push(json!({"key": "kubernetes.io/os", "operator": operator, "values": ["windows"]}));
     spec["affinity"] = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
@@ -269,23 +269,6 @@ fn place(parts: &PodParts<'_>, is_windows: bool, spec: &mut Value) {
             "labelSelector": {"matchLabels": {LABEL_EXPOSER_POD_GROUP: group}},
         }]);
     }
-}
-
-/// The requirements of a selector of labels, for the labels of nodes.
-fn requirements(selector: &LabelSelector) -> Vec<Value> {
-    let labels = selector.match_labels.iter();
-    let labels = labels.map(|(key, value)| json!({"key": key, "operator": "In", "values": [value]}));
-    let expressions = selector.match_expressions.iter().map(|expression| {
-        let mut requirement = Map::from_iter([
-            ("key".to_owned(), json!(expression.key)),
-            ("operator".to_owned(), json!(expression.operator)),
-        ]);
-        if !expression.values.is_empty() {
-            requirement.insert("values".to_owned(), json!(expression.values));
-        }
-        Value::Object(requirement)
-    });
-    labels.chain(expressions).collect()
 }
 
 fn copy(into: &mut Value, field: &str, value: &Value) {
