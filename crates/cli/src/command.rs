@@ -26,6 +26,7 @@ use crate::commands::node_agent::NodeAgentCommand;
 use crate::commands::plugin::PluginCommand;
 use crate::commands::pod_volume::PodVolumeCommand;
 use crate::commands::repo::verbs::RepoCommand;
+use crate::commands::repo_maintenance::RepoMaintenanceArgs;
 use crate::commands::restore::RestoreCommand;
 use crate::commands::restore_helper::RestoreHelperArgs;
 use crate::commands::sandbox::SandboxArgs;
@@ -138,6 +139,9 @@ enum Command {
     /// Move the bytes of one snapshot of a volume: run by node agents in pods of their own
     #[command(subcommand, hide = true)]
     DataMover(DataMoverCommand),
+    /// Maintain the repository of a namespace: run by the server in Jobs
+    #[command(hide = true)]
+    RepoMaintenance(RepoMaintenanceArgs),
     /// Wait until the volumes of a restored pod are filled: run by its init container
     #[command(hide = true)]
     RestoreHelper(RestoreHelperArgs),
@@ -234,7 +238,7 @@ impl Lifeboat {
     pub(crate) fn logs_itself(&self) -> bool {
         match &self.command {
             Command::Server(server) => server.serves(),
-            Command::PodVolume(_) | Command::DataMover(_) => true,
+            Command::PodVolume(_) | Command::DataMover(_) | Command::RepoMaintenance(_) => true,
             Command::NodeAgent(_) => true,
             _ => false,
         }
@@ -274,6 +278,7 @@ impl Lifeboat {
             Command::Server(server) => server.run(&self.globals).await,
             Command::PodVolume(command) => Box::pin(command.run(&self.globals)).await,
             Command::DataMover(command) => Box::pin(command.run(&self.globals)).await,
+            Command::RepoMaintenance(args) => Box::pin(args.run(&self.globals)).await,
             Command::RestoreHelper(args) => args.run().await,
             Command::NodeAgent(command) => command.run(&self.globals).await,
             Command::Sandbox(sandbox) => sandbox.run(&self.globals).await,

@@ -21,6 +21,7 @@ pub(crate) mod node_agent;
 pub(crate) mod plugin;
 pub(crate) mod pod_volume;
 pub(crate) mod repo;
+pub(crate) mod repo_maintenance;
 pub(crate) mod restore;
 pub(crate) mod restore_helper;
 pub(crate) mod sandbox;

@@ -7,10 +7,10 @@
 mod backup;
 mod check;
 mod events;
-mod failure;
+pub(crate) mod failure;
 mod follow;
 mod mark;
-mod repository;
+pub(crate) mod repository;
 mod resource;
 mod restore;
 mod role;
