@@ -36,7 +36,7 @@ fn flags(place: &Place) -> Vec<String> {
 }
 
 /// Installs with more flags, and waits until everything is ready and the location can be used.
-fn install(place: &Place, more: &[&str]) {
+pub(super) fn install(place: &Place, more: &[&str]) {
     let flags = flags(place);
     let flags: Vec<&str> = flags.iter().map(String::as_str).chain(["--wait"]).chain(more.iter().copied()).collect();
     let installed = place.lifeboat(&[&["install"], &flags[..]].concat());
