@@ -24,9 +24,23 @@ pub fn label_value(name: &str) -> String {
 }
 
 /// Returns true if the API server accepts a text as the value of a label.
-fn is_label_value(text: &str) -> bool {
+#[must_use]
+pub fn is_label_value(text: &str) -> bool {
     let ends = |c: Option<char>| c.is_none_or(|c| c.is_ascii_alphanumeric());
     text.len() <= LONGEST && text.chars().all(is_allowed) && ends(text.chars().next()) && ends(text.chars().next_back())
+}
+
+/// Returns true if the API server accepts a text as the key of a label or annotation: a name, which may follow a DNS name and a
+/// slash.
+#[must_use]
+pub fn is_label_key(text: &str) -> bool {
+    let (prefix, name) = text.split_once('/').map_or((None, text), |(prefix, name)| (Some(prefix), name));
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let is_word =
+        |word: &str| word.starts_with(plain) && word.ends_with(plain) && word.chars().all(|c| plain(c) || c == '-');
+    !name.is_empty()
+        && is_label_value(name)
+        && prefix.is_none_or(|prefix| prefix.len() <= 253 && prefix.split('.').all(is_word))
 }
 
 fn is_allowed(c: char) -> bool {
@@ -45,6 +59,16 @@ mod tests {
         // sha256 of 64 times "a" begins ffe054fe.
         assert_eq!(label_value(&long), format!("{}ffe054", "a".repeat(57)));
         assert_eq!(label_value(&long).len(), 63);
+    }
+
+    #[test]
+    fn keys_of_labels_are_known_from_other_texts() {
+        for key in ["a", "a.b_c-1", "velero.io/repo-name", "A/B"] {
+            assert_eq!(is_label_key(key), key != "A/B", "{key}");
+        }
+        for other in ["", "/a", "a/", "a/b/c", "-a", "a b", "a..b/c", "ä", &"a".repeat(64)] {
+            assert!(!is_label_key(other), "{other}");
+        }
     }
 
     #[test]

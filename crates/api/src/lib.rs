@@ -46,7 +46,7 @@ pub use data_move::{
 pub use duration::{Duration, ParseDurationError};
 pub use features::{Features, has_feature_without_effect};
 pub use kept_by::KeptBy;
-pub use label::label_value;
+pub use label::{is_label_key, is_label_value, label_value};
 pub use location::{
     BackupStorageLocation, BackupStorageLocationAccessMode, BackupStorageLocationPhase, BackupStorageLocationSpec,
     BackupStorageLocationStatus, ObjectStorageLocation, VolumeSnapshotLocation, VolumeSnapshotLocationPhase,

@@ -135,6 +135,8 @@ pub const ANNOTATION_REUSE_VOLUMES: &str = "lifeboat.io/reuse-volumes";
 pub const ANNOTATION_ALLOW_EMPTY_VOLUMES: &str = "lifeboat.io/allow-empty-volumes";
 /// On repositories: a digest of the place that their location named when they were found ready there. An addition of Lifeboat.
 pub const ANNOTATION_REPOSITORY_PLACE: &str = "lifeboat.io/repository-place";
+/// On repositories: the reports of the last quick and the last full maintenance; an addition of Lifeboat.
+pub const ANNOTATION_LAST_MAINTENANCE: &str = "lifeboat.io/last-maintenance";
 /// On storage locations that are directories: which bucket the directory is, as the marker in it says. One without the marker, or with
 /// another, is not used. An addition of Lifeboat.
 pub const ANNOTATION_BUCKET_ID: &str = "lifeboat.io/bucket-id";

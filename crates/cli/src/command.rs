@@ -38,6 +38,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use lifeboat_serve::data_mover::DataMoverCommand;
 use lifeboat_serve::node_agent::NodeAgentCommand;
 use lifeboat_serve::pod_volume::PodVolumeCommand;
+use lifeboat_serve::repo_maintenance::RepoMaintenanceArgs;
 use lifeboat_serve::restore_helper::RestoreHelperArgs;
 use lifeboat_serve::server::ServerArgs;
 use lifeboat_terminal::flags::globals::Globals;
@@ -138,6 +139,9 @@ enum Command {
     /// Move the bytes of one snapshot of a volume: run by node agents in pods of their own
     #[command(subcommand, hide = true)]
     DataMover(DataMoverCommand),
+    /// Maintain the repository of a namespace: run by the server in Jobs
+    #[command(hide = true)]
+    RepoMaintenance(RepoMaintenanceArgs),
     /// Wait until the volumes of a restored pod are filled: run by its init container
     #[command(hide = true)]
     RestoreHelper(RestoreHelperArgs),
@@ -234,7 +238,7 @@ impl Lifeboat {
     pub(crate) fn logs_itself(&self) -> bool {
         match &self.command {
             Command::Server(server) => server.serves(),
-            Command::PodVolume(_) | Command::DataMover(_) => true,
+            Command::PodVolume(_) | Command::DataMover(_) | Command::RepoMaintenance(_) => true,
             Command::NodeAgent(_) => true,
             _ => false,
         }
@@ -274,6 +278,7 @@ impl Lifeboat {
             Command::Server(server) => server.run(&self.globals).await,
             Command::PodVolume(command) => Box::pin(command.run(&self.globals)).await,
             Command::DataMover(command) => Box::pin(command.run(&self.globals)).await,
+            Command::RepoMaintenance(args) => Box::pin(args.run(&self.globals)).await,
             Command::RestoreHelper(args) => args.run().await,
             Command::NodeAgent(command) => command.run(&self.globals).await,
             Command::Sandbox(sandbox) => sandbox.run(&self.globals).await,

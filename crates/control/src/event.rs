@@ -109,6 +109,11 @@ pub(crate) fn warning<'a, T: Meta>(object: &'a T, reason: &'a str, message: &str
     EventContent { object, is_bad: true, reason, message: message.to_owned() }
 }
 
+/// News of an object that its phase does not tell.
+pub(crate) fn note<'a, T: Meta>(object: &'a T, reason: &'a str, message: &str) -> EventContent<'a, T> {
+    EventContent { object, is_bad: false, reason, message: message.to_owned() }
+}
+
 /// The event for the phase in which an object is.
 pub(crate) fn event<T: EventSource>(object: &T, identity: &str, now: Timestamp) -> Value {
     let (is_bad, mut message) = object.describe();

@@ -124,8 +124,12 @@ pub async fn own_image(own: &OwnPod, namespace: &str, cluster: &Cluster) -> Opti
 
 /// The image of the server's container; of the first one when none is known for a server.
 fn server_image(pod: &Value) -> &str {
-    let container = serving(pod).unwrap_or(&pod["spec"]["containers"][0]);
-    container["image"].as_str().unwrap_or_default()
+    server_container(pod)["image"].as_str().unwrap_or_default()
+}
+
+/// The container of the server in a pod; the first one when none is known for a server.
+pub(crate) fn server_container(pod: &Value) -> &Value {
+    serving(pod).unwrap_or(&pod["spec"]["containers"][0])
 }
 
 /// The container that runs a server of Velero, or of ours, which goes by the same name.

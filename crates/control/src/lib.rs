@@ -33,8 +33,8 @@ mod world;
 pub use extensions::{Extensions, NoPlugins};
 pub use guard::own_image;
 pub use options::{
-    Controller, Env, Listeners, Options, ProfileListener, Providers, RandomSource, RepositorySettings, ServerClock,
-    SigningKey,
+    Controller, Env, Listeners, MaintenanceJobSettings, Options, ProfileListener, Providers, RandomSource,
+    RepositorySettings, ServerClock, SigningKey,
 };
 pub use own_pod::OwnPod;
 #[doc(hidden)]

@@ -12,6 +12,7 @@ use std::sync::{Mutex, PoisonError};
 const BUCKETS: [f64; 9] = [60.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 7200.0, 10800.0, 14400.0];
 const SCHEDULE: &[&str] = &["schedule"];
 const BACKUP: &[&str] = &["schedule", "backupName"];
+const REPOSITORY: &[&str] = &["repository_name"];
 
 macro_rules! metrics {
     ($($field:ident: $kind:ident $name:literal [$labels:expr] $help:literal;)*) => {
@@ -89,6 +90,9 @@ metrics! {
     location_status: GaugeVec "velero_backup_location_status_gauge" [&["backup_location_name"]] "Whether a storage location is available: 1 or 0";
     schedule_interval: GaugeVec "velero_schedule_expected_interval_seconds" [SCHEDULE] "Seconds from the next run of a schedule to the one after";
     schedule_next_run: GaugeVec "lifeboat_schedule_next_run_timestamp" [SCHEDULE] "When the next run of a schedule is due, or has been since, in Unix seconds; none for one that is paused or not valid";
+    maintenance_success: IntCounterVec "velero_repo_maintenance_success_total" [REPOSITORY] "Maintenance runs of a repository that succeeded";
+    maintenance_failure: IntCounterVec "velero_repo_maintenance_failure_total" [REPOSITORY] "Maintenance runs of a repository that failed, also those that could not begin";
+    maintenance_duration: HistogramVec "velero_repo_maintenance_duration_seconds" [REPOSITORY] "Seconds from start to end of a maintenance run";
     restore_total: GaugeVec "velero_restore_total" [&[]] "Restores there are";
     restore_attempt: IntCounterVec "velero_restore_attempt_total" [SCHEDULE] "Restores looked at, also those refused";
     restore_invalid: IntCounterVec "velero_restore_validation_failed_total" [SCHEDULE] "Restores that were refused";
@@ -283,6 +287,13 @@ impl Metrics {
     pub(crate) fn deletion_ends(&self, backup: &Backup, is_good: bool) {
         let ends = if is_good { &self.deletion_success } else { &self.deletion_failure };
         ends.with_label_values(&[self.of_backup(backup)]).inc();
+    }
+
+    /// A maintenance run of a repository has ended, after so many seconds.
+    pub(crate) fn maintenance_ended(&self, repository: &str, has_succeeded: bool, seconds: f64) {
+        let ends = if has_succeeded { &self.maintenance_success } else { &self.maintenance_failure };
+        ends.with_label_values(&[repository]).inc();
+        self.maintenance_duration.with_label_values(&[repository]).observe(seconds.max(0.0));
     }
 
     pub(crate) fn restore_begins(&self, restore: &Restore) {

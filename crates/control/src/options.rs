@@ -65,6 +65,27 @@ pub struct RepositorySettings {
     pub maintenance_frequency: Duration,
     /// The ConfigMap with the configuration of new repositories.
     pub config_map: Option<String>,
+    /// Settings of the Jobs that maintain them.
+    pub jobs: MaintenanceJobSettings,
+}
+
+/// Settings of the Jobs that maintain repositories. Resources and the number of Jobs count where the ConfigMap says nothing.
+#[derive(Clone, Debug, Default)]
+pub struct MaintenanceJobSettings {
+    /// The ConfigMap with the settings.
+    pub config_map: Option<String>,
+    /// The number of Jobs that stay of each repository; `None` for three.
+    pub kept: Option<u32>,
+    /// Processors that a pod asks for; empty for none.
+    pub cpu_request: String,
+    /// Processors that a pod may use; empty for any number.
+    pub cpu_limit: String,
+    /// Memory that a pod asks for; empty for none.
+    pub memory_request: String,
+    /// Memory that a pod may use; empty for any amount.
+    pub memory_limit: String,
+    /// Arguments that say how the pods log.
+    pub log_arguments: Vec<String>,
 }
 
 /// A part of the server that can be left out, by Velero's names (api-and-controllers.md 4.3).

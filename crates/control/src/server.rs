@@ -154,6 +154,7 @@ pub async fn serve(options: Options, env: Env, listeners: Listeners, times: Leas
         signer,
         cluster_uid: OnceLock::new(),
         locations: Arc::default(),
+        maintenance_jobs: Arc::default(),
     };
     let acquired = tokio::select! {
         acquired = candidate.acquire(&env.cancel) => acquired,

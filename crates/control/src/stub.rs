@@ -139,5 +139,6 @@ pub(crate) fn context(cluster: Cluster, providers: Arc<dyn Providers>) -> Contex
         signer: None,
         cluster_uid: OnceLock::new(),
         locations: Arc::default(),
+        maintenance_jobs: Arc::default(),
     }
 }

@@ -42,6 +42,7 @@ use lifeboat_object::chain;
 use lifeboat_operation::Journal;
 use lifeboat_reconcile::Leadership;
 use lifeboat_store::{Store, StoreError};
+use repository::maintenance::RunningJobs;
 use std::error::Error;
 use std::sync::{Arc, OnceLock};
 
@@ -60,6 +61,8 @@ pub(crate) struct Context {
     pub(crate) cluster_uid: OnceLock<String>,
     /// Facts about locations that the server remembers.
     pub(crate) locations: Arc<LocationNotes>,
+    /// The maintenance Jobs that run.
+    pub(crate) maintenance_jobs: Arc<RunningJobs>,
 }
 
 /// Something that a task has changed, ahead of the mirrors.

@@ -222,17 +222,11 @@ pub fn not_there_yet(installation: &Installation) -> Vec<String> {
             &format!("{flag}: without --use-node-agent there is no node agent"),
         );
     }
-    let (settings, jobs) = (&installation.server, &installation.server.maintenance_jobs);
+    let settings = &installation.server;
     for (flag, given) in [
         ("--csi-snapshot-early-frequent-polling", installation.frequent_snapshot_polling),
         ("--features", has_feature_without_effect(&settings.features)),
         ("--pod-volume-operation-timeout", !settings.pod_volume_timeout.is_zero()),
-        ("--repo-maintenance-job-configmap", settings.maintenance_config_map.is_some()),
-        ("--keep-latest-maintenance-jobs", jobs.keep_latest > 0),
-        ("--maintenance-job-cpu-request", jobs.cpu_request.is_some()),
-        ("--maintenance-job-mem-request", jobs.memory_request.is_some()),
-        ("--maintenance-job-cpu-limit", jobs.cpu_limit.is_some()),
-        ("--maintenance-job-mem-limit", jobs.memory_limit.is_some()),
     ] {
         say(given, &format!("{flag}: passed on, but the server does nothing with it yet"));
     }
@@ -405,14 +399,23 @@ mod tests {
     #[test]
     fn what_is_not_done_is_said() {
         assert_eq!(not_there_yet(&bare()), [""; 0]);
-        let several = ServerSettings { concurrent_backups: 3, ..ServerSettings::default() };
+        let several = ServerSettings {
+            concurrent_backups: 3,
+            maintenance_config_map: Some("m".into()),
+            maintenance_jobs: MaintenanceJobs {
+                cpu_limit: Some("1".into()),
+                keep_latest: 2,
+                ..MaintenanceJobs::default()
+            },
+            ..ServerSettings::default()
+        };
         let done = Installation { snapshot_location: false, replicas: 2, ..with(several) };
         assert_eq!(not_there_yet(&done), [""; 0]);
         let settings = ServerSettings {
             volumes_by_files: true,
             features: "Unknown".into(),
             item_block_workers: 4,
-            maintenance_jobs: MaintenanceJobs { cpu_limit: Some("1".into()), ..MaintenanceJobs::default() },
+            pod_volume_timeout: Duration::from_secs(1),
             ..ServerSettings::default()
         };
         let with_plugin = Installation { plugins: vec!["x".into()], ..good() };
@@ -421,7 +424,7 @@ mod tests {
         let flags: Vec<&str> = all.iter().map(|text| text.split([':', ',']).next().unwrap_or_default()).collect();
         assert_eq!(
             flags,
-            ["a snapshot location is made", "--use-node-agent-windows", "--features", "--maintenance-job-cpu-limit",]
+            ["a snapshot location is made", "--use-node-agent-windows", "--features", "--pod-volume-operation-timeout"]
         );
     }
 }

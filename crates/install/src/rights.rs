@@ -127,8 +127,11 @@ fn own_rules() -> Vec<Value> {
         {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "create", "patch", "delete"]},
         // Credentials of storage locations; the password of repositories, which is made where there is none.
         {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "create"]},
-        // Whether a server of Velero runs.
+        // Whether a server of Velero runs; what became of the pods of Jobs.
         {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]},
+        // Repositories are maintained by Jobs, which inherit from the server's own pod.
+        {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["get", "list", "create", "delete"]},
+        {"apiGroups": ["apps"], "resources": ["replicasets"], "verbs": ["get"]},
         {"apiGroups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
     ]))
 }

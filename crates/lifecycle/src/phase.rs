@@ -9,6 +9,7 @@ pub mod keep;
 pub mod kept_backups;
 pub mod kept_by;
 pub mod location;
+pub mod maintenance;
 pub mod member;
 pub mod others;
 pub mod pending;

@@ -122,7 +122,7 @@ mod tests {
     fn each_flag_of_the_server_that_matters_is_told() {
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         let flags = Flags {
-            without_effect: names(&["keep-latest-maintenance-jobs"]),
+            without_effect: names(&["max-concurrent-k8s-connections"]),
             for_movers: names(&["default-snapshot-move-data"]),
             unknown: names(&["not-there", "nor-this"]),
             ..Flags::default()
@@ -140,7 +140,7 @@ mod tests {
                 ),
                 (
                     SwitchEffect::Differs,
-                    "flag --keep-latest-maintenance-jobs: is taken, with a warning in the log, and has no effect in this version"
+                    "flag --max-concurrent-k8s-connections: is taken, with a warning in the log, and has no effect in this version"
                 ),
                 (SwitchEffect::Works, "plugins of velero/velero-plugin-for-gcp:v1.14.2: run as they are"),
             ]

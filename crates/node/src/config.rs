@@ -3,10 +3,10 @@
 mod raw;
 
 use lifeboat_api::LabelSelector;
-use lifeboat_object::Quantity;
+use lifeboat_object::{ResourceTexts, container_resources};
 use lifeboat_select::Selector;
 use raw::{RawConfig, RawResources};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
 /// Settings of a node agent. The default is that of an agent without ConfigMap.
@@ -220,7 +220,7 @@ fn from_raw(raw: RawConfig, warnings: &mut Vec<String>) -> NodeAgentConfig {
         );
     }
     let restore = raw.restore_pvc.unwrap_or_default();
-    let resources = raw.pod_resources.and_then(|resources| match container_resources(&resources) {
+    let resources = raw.pod_resources.and_then(|resources| match resources_of(&resources) {
         Ok(resources) => resources,
         Err(why) => {
             warnings.push(format!("podResources is ignored as a whole: {why}"));
@@ -274,42 +274,17 @@ fn backup_claims(
 
 /// The `resources` of a container; `None` where every value is zero. compat: one wrong value is an error of all, and an empty value
 /// for processors or memory is a wrong one.
-fn container_resources(raw: &RawResources) -> Result<Option<Value>, String> {
-    let (mut requests, mut limits) = (Map::new(), Map::new());
-    for (name, [request, limit]) in [
-        ("cpu", [&raw.cpu_request, &raw.cpu_limit]),
-        ("memory", [&raw.memory_request, &raw.memory_limit]),
-        ("ephemeral-storage", [&raw.ephemeral_storage_request, &raw.ephemeral_storage_limit]),
-    ] {
-        let zero = "0".to_owned();
-        let texts = [request, limit].map(|text| match text.is_empty() && name == "ephemeral-storage" {
-            true => &zero,
-            false => text,
-        });
-        let mut parsed = [Quantity::ZERO; 2];
-        for (quantity, text) in parsed.iter_mut().zip(texts) {
-            *quantity = Quantity::parse(text).ok_or_else(|| format!("{name} {text:?} is no quantity"))?;
-        }
-        let [least, most] = parsed;
-        if !most.is_zero() && least.exceeds(most) {
-            return Err(format!(
-                "the {name} request {} must be less than or equal to the limit {}",
-                texts[0], texts[1]
-            ));
-        }
-        for (into, quantity, text) in [(&mut requests, least, texts[0]), (&mut limits, most, texts[1])] {
-            if !quantity.is_zero() {
-                into.insert(name.to_owned(), json!(text));
-            }
-        }
-    }
-    let mut resources = Map::new();
-    for (key, of) in [("requests", requests), ("limits", limits)] {
-        if !of.is_empty() {
-            resources.insert(key.to_owned(), Value::Object(of));
-        }
-    }
-    Ok((!resources.is_empty()).then_some(Value::Object(resources)))
+fn resources_of(raw: &RawResources) -> Result<Option<Value>, String> {
+    let or_zero = |text| if str::is_empty(text) { "0" } else { text };
+    container_resources(&[
+        ResourceTexts { name: "cpu", request: &raw.cpu_request, limit: &raw.cpu_limit },
+        ResourceTexts { name: "memory", request: &raw.memory_request, limit: &raw.memory_limit },
+        ResourceTexts {
+            name: "ephemeral-storage",
+            request: or_zero(&raw.ephemeral_storage_request),
+            limit: or_zero(&raw.ephemeral_storage_limit),
+        },
+    ])
 }
 
 #[cfg(test)]

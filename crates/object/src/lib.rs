@@ -11,6 +11,7 @@
 mod built_in;
 mod catalog;
 mod chain;
+mod container_resources;
 mod counted;
 mod first_names;
 mod head;
@@ -29,6 +30,7 @@ mod words;
 pub use built_in::is_built_in;
 pub use catalog::{Catalog, DiscoveryFailure};
 pub use chain::{chain, error_and_causes};
+pub use container_resources::{ResourceTexts, container_resources};
 pub use counted::counted;
 pub use first_names::{first_names, first_names_of};
 pub use head::{Head, HeadError};

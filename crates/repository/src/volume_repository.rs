@@ -17,7 +17,7 @@ use std::time::Duration;
 pub const CLIENT_NAME: &str = "default";
 
 /// The owner of the maintenance of Velero's repositories.
-const OWNER: &str = "default@default";
+pub(crate) const OWNER: &str = "default@default";
 /// The most bytes of `kopia.repository`.
 const MAX_FORMAT: u64 = 1 << 20;
 /// The most puts at once of the writer that sets the parameters of maintenance.
@@ -59,6 +59,15 @@ pub enum RepositoryError {
     ForeignMarker {
         /// The place.
         repository: String,
+    },
+    /// Its maintenance belongs to somebody else.
+    #[error(
+        "its maintenance is owned by {owner:?}, and Velero's owner is {OWNER}: let that one maintain it, or hand it over with \
+         `lifeboat repo maintenance set --owner {OWNER}`"
+    )]
+    OwnedByOthers {
+        /// The owner.
+        owner: String,
     },
     /// The format or the bucket.
     #[error(transparent)]
@@ -153,6 +162,6 @@ async fn own_maintenance(repository: &Repository, options: &EnsureOptions) -> Re
 }
 
 /// The password without the white space around it, which editors and shells leave in Secrets.
-fn trimmed(password: &Password) -> Password {
+pub(crate) fn trimmed(password: &Password) -> Password {
     Password::new(String::from_utf8_lossy(password.as_bytes()).trim().to_owned())
 }

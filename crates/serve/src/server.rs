@@ -8,11 +8,11 @@ mod run;
 
 use crate::logrus::{LogFormat, LogLevel};
 use anyhow::{Context, Result, bail};
-use clap::{Args, value_parser};
+use clap::{Args, ValueEnum, value_parser};
 use jiff::tz::TimeZone;
 use lifeboat_api::Duration;
 use lifeboat_archive::ReadLimits;
-use lifeboat_control::{Controller, Options, RepositorySettings};
+use lifeboat_control::{Controller, MaintenanceJobSettings, Options, RepositorySettings};
 use lifeboat_plugin::PluginName;
 use lifeboat_reconcile::LeaseTimes;
 use lifeboat_terminal::flags;
@@ -146,7 +146,7 @@ pub struct ServerArgs {
     /// A ConfigMap with settings of new repositories, in the namespace of the server
     #[arg(long, default_value = "", value_name = "NAME")]
     backup_repository_configmap: String,
-    /// A ConfigMap with settings of maintenance jobs (no effect yet)
+    /// A ConfigMap with settings of the Jobs that maintain repositories, in the namespace of the server
     #[arg(long, default_value = "", value_name = "NAME")]
     repo_maintenance_job_configmap: String,
     /// A ConfigMap with policies for the volumes of all backups, in the namespace of the server. They count after those that a
@@ -189,20 +189,25 @@ pub struct ServerArgs {
     scratch: Option<PathBuf>,
 }
 
-/// Flags that Velero's installer still passes on and Velero's server refuses; the ConfigMap of maintenance jobs has the
-/// same settings.
+/// Flags of Velero up to 1.16, which its installer still passes on and its server refuses. They count where the ConfigMap of
+/// maintenance Jobs says nothing.
 #[derive(Debug, Args)]
 struct MaintenanceJobs {
-    #[arg(long, hide = true)]
+    /// Maintenance Jobs to keep of each repository; 3 when left out
+    #[arg(long, hide = true, value_name = "N")]
     keep_latest_maintenance_jobs: Option<u32>,
-    #[arg(long, hide = true)]
-    maintenance_job_cpu_request: Option<String>,
-    #[arg(long, hide = true)]
-    maintenance_job_mem_request: Option<String>,
-    #[arg(long, hide = true)]
-    maintenance_job_cpu_limit: Option<String>,
-    #[arg(long, hide = true)]
-    maintenance_job_mem_limit: Option<String>,
+    /// Processors that maintenance Jobs ask for
+    #[arg(long, hide = true, default_value = "", value_name = "QUANTITY")]
+    maintenance_job_cpu_request: String,
+    /// Memory that maintenance Jobs ask for
+    #[arg(long, hide = true, default_value = "", value_name = "QUANTITY")]
+    maintenance_job_mem_request: String,
+    /// Processors that maintenance Jobs may use
+    #[arg(long, hide = true, default_value = "", value_name = "QUANTITY")]
+    maintenance_job_cpu_limit: String,
+    /// Memory that maintenance Jobs may use
+    #[arg(long, hide = true, default_value = "", value_name = "QUANTITY")]
+    maintenance_job_mem_limit: String,
 }
 
 const PLUGIN_DIR: &str = "/plugins";
@@ -281,16 +286,26 @@ impl ServerArgs {
         [
             ("max-concurrent-k8s-connections", self.max_concurrent_k8s_connections != 30),
             ("features", globals.features.as_deref().is_some_and(lifeboat_api::has_feature_without_effect)),
-            ("keep-latest-maintenance-jobs", self.maintenance.keep_latest_maintenance_jobs.is_some()),
-            ("maintenance-job-cpu-request", self.maintenance.maintenance_job_cpu_request.is_some()),
-            ("maintenance-job-mem-request", self.maintenance.maintenance_job_mem_request.is_some()),
-            ("maintenance-job-cpu-limit", self.maintenance.maintenance_job_cpu_limit.is_some()),
-            ("maintenance-job-mem-limit", self.maintenance.maintenance_job_mem_limit.is_some()),
-            ("repo-maintenance-job-configmap", !self.repo_maintenance_job_configmap.is_empty()),
         ]
         .into_iter()
         .filter_map(|(flag, given)| given.then_some(flag))
         .collect()
+    }
+
+    fn maintenance_jobs(&self) -> MaintenanceJobSettings {
+        let (flags, word) = (&self.maintenance, |value: Option<clap::builder::PossibleValue>| {
+            value.map(|value| value.get_name().to_owned()).unwrap_or_default()
+        });
+        let (level, format) = (word(self.log_level.to_possible_value()), word(self.log_format.to_possible_value()));
+        MaintenanceJobSettings {
+            config_map: named(&self.repo_maintenance_job_configmap).map(str::to_owned),
+            kept: flags.keep_latest_maintenance_jobs,
+            cpu_request: flags.maintenance_job_cpu_request.clone(),
+            cpu_limit: flags.maintenance_job_cpu_limit.clone(),
+            memory_request: flags.maintenance_job_mem_request.clone(),
+            memory_limit: flags.maintenance_job_mem_limit.clone(),
+            log_arguments: vec![format!("--log-level={level}"), format!("--log-format={format}")],
+        }
     }
 
     fn options(&self, globals: &Globals, identity: String) -> Result<Options> {
@@ -371,6 +386,7 @@ impl ServerArgs {
             repository: RepositorySettings {
                 maintenance_frequency: self.default_repo_maintain_frequency,
                 config_map: named(&self.backup_repository_configmap).map(str::to_owned),
+                jobs: self.maintenance_jobs(),
             },
         })
     }
@@ -399,6 +415,30 @@ mod tests {
         assert_eq!([&[flag, "1"], &[flag, "7"], &[flag, "0"]].map(|args| workers(args)), [Some(1), Some(7), None]);
         assert_eq!(workers(&[]), Some(lifeboat_backup::Settings::default().item_block_workers));
         assert!(workers(&[]) >= Some(4));
+    }
+
+    #[test]
+    fn flags_of_maintenance_jobs_reach_the_server() {
+        let args = [
+            "server",
+            "--repo-maintenance-job-configmap=c",
+            "--keep-latest-maintenance-jobs=5",
+            "--maintenance-job-cpu-request=1",
+            "--maintenance-job-cpu-limit=2",
+            "--maintenance-job-mem-request=3Mi",
+            "--maintenance-job-mem-limit=4Mi",
+            "--log-level=debug",
+            "--log-format=json",
+        ];
+        let line = Line::try_parse_from(args).unwrap();
+        let jobs = line.server.options(&line.globals, "i".to_owned()).unwrap().repository.jobs;
+        let resources = [&jobs.cpu_request, &jobs.cpu_limit, &jobs.memory_request, &jobs.memory_limit];
+        assert_eq!(
+            (jobs.config_map.as_deref(), jobs.kept, resources.map(String::as_str)),
+            (Some("c"), Some(5), ["1", "2", "3Mi", "4Mi"])
+        );
+        assert_eq!(jobs.log_arguments, ["--log-level=debug", "--log-format=json"]);
+        assert_eq!(line.server.without_effect(&line.globals), [""; 0]);
     }
 
     #[test]

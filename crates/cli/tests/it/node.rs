@@ -9,6 +9,7 @@ mod hooks;
 mod installed;
 mod movers;
 mod place;
+mod repository_jobs;
 mod snapshot_kills;
 mod snapshot_restores;
 mod snapshots;

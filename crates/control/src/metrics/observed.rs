@@ -12,9 +12,9 @@ use lifeboat_lifecycle::phase::request::ByBackup;
 use lifeboat_lifecycle::phase::schedule::{ScheduleStanding, interval, next_run};
 use lifeboat_lifecycle::phase::shrunken::losses_of_newest;
 use lifeboat_lifecycle::phase::taken_over::is_of_another_cluster;
-use prometheus::core::Collector;
+use prometheus::IntCounterVec;
+use prometheus::core::{Collector, MetricVec, MetricVecBuilder};
 use prometheus::proto::LabelPair;
-use prometheus::{GaugeVec, IntCounterVec};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;
 
@@ -84,6 +84,12 @@ impl Metrics {
             |schedule: &str, backup: &str| is_there(schedule) && (backup.is_empty() || backups.contains(backup));
         self.csi().into_iter().for_each(|counter| remove_absent_series(counter, is_shown));
         self.observe_unprotected(world, is_there);
+        let repositories: BTreeSet<&str> = world.repositories.iter().map(|r| r.metadata.name.as_str()).collect();
+        let is_repository = |name: &str| repositories.contains(name);
+        for counter in [&self.maintenance_success, &self.maintenance_failure] {
+            remove_absent(counter, is_repository);
+        }
+        remove_absent(&self.maintenance_duration, is_repository);
         self.observe_losses(world);
         world.locations.iter().for_each(|location| self.observe_location(location));
         remove_absent(&self.backup_last_success, |schedule| last.contains_key(schedule));
@@ -137,15 +143,26 @@ fn remove_absent_series(counter: &IntCounterVec, is_shown: impl Fn(&str, &str) -
     }
 }
 
-/// Removes the series of a gauge with one label whose resources are gone. A scrape at the same time still sees all
+/// A metric with one label.
+trait OneLabel: Collector {
+    fn remove(&self, value: &[&str]) -> prometheus::Result<()>;
+}
+
+impl<T: MetricVecBuilder> OneLabel for MetricVec<T> {
+    fn remove(&self, value: &[&str]) -> prometheus::Result<()> {
+        self.remove_label_values(value)
+    }
+}
+
+/// Removes the series of a metric with one label whose resources are gone. A scrape at the same time still sees all
 /// others.
-fn remove_absent(gauge: &GaugeVec, is_there: impl Fn(&str) -> bool) {
-    for family in gauge.collect() {
-        for metric in family.get_metric() {
-            let values: Vec<&str> = metric.get_label().iter().map(LabelPair::value).collect();
+fn remove_absent(metric: &impl OneLabel, is_there: impl Fn(&str) -> bool) {
+    for family in metric.collect() {
+        for series in family.get_metric() {
+            let values: Vec<&str> = series.get_label().iter().map(LabelPair::value).collect();
             if !values.iter().all(|value| is_there(value)) {
                 // It is gone already when there is none.
-                let _ = gauge.remove_label_values(&values);
+                let _ = metric.remove(&values);
             }
         }
     }

@@ -349,3 +349,29 @@ fn a_schedule_whose_last_backup_lost_its_objects_says_how_many() {
     metrics.observe(&World::default(), &TimeZone::UTC, Timestamp::UNIX_EPOCH);
     assert!(lines(&metrics, "lost_objects").is_empty());
 }
+
+#[test]
+fn maintenance_is_counted_for_the_repositories_that_are_there() {
+    let metrics = Metrics::new().unwrap();
+    let (mut world, name) = (World::default(), "shop-default-kopia");
+    let mut repository = lifeboat_api::BackupRepository::default();
+    repository.metadata.name = name.into();
+    world.repositories.put(repository);
+    for repository in [name, "gone"] {
+        metrics.maintenance_ended(repository, true, 70.0);
+        metrics.maintenance_ended(repository, false, -1.0);
+        metrics.maintenance_ended(repository, false, 400.0);
+    }
+    metrics.observe(&world, &TimeZone::UTC, Timestamp::UNIX_EPOCH);
+    let told: Vec<String> =
+        lines(&metrics, "repo_maintenance").into_iter().filter(|line| !line.contains("_bucket")).collect();
+    assert_eq!(
+        told,
+        [
+            format!("velero_repo_maintenance_duration_seconds_sum{{repository_name=\"{name}\"}} 470"),
+            format!("velero_repo_maintenance_duration_seconds_count{{repository_name=\"{name}\"}} 3"),
+            format!("velero_repo_maintenance_failure_total{{repository_name=\"{name}\"}} 2"),
+            format!("velero_repo_maintenance_success_total{{repository_name=\"{name}\"}} 1"),
+        ]
+    );
+}

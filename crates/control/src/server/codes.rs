@@ -50,6 +50,7 @@ pub(super) fn of_step(step: &ServerStep) -> &'static str {
         ServerStep::Repository(_, _, repository::Step::Prepare) => "Prepare",
         ServerStep::Repository(_, _, repository::Step::Reestablish) => "Reestablish",
         ServerStep::Repository(_, _, repository::Step::NotePlace) => "NotePlace",
+        ServerStep::Maintain(..) => "Maintain",
     }
 }
 

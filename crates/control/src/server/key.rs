@@ -42,6 +42,8 @@ pub(super) enum Key {
     /// The expiry of a backup, or a change of its expiration.
     Expiry(NamespacedName),
     Repository(NamespacedName),
+    /// The maintenance of a repository.
+    Maintenance(NamespacedName),
     Unreadable(MirroredKind, NamespacedName),
 }
 
@@ -79,7 +81,7 @@ impl TaskKey for Key {
             Self::Download(key) => Subject::DownloadRequest(key.clone()),
             Self::Status(key) => Subject::StatusRequest(key.clone()),
             Self::Schedule(key) => Subject::Schedule(key.clone()),
-            Self::Repository(key) => Subject::Repository(key.clone()),
+            Self::Repository(key) | Self::Maintenance(key) => Subject::Repository(key.clone()),
             Self::Unreadable(kind, key) => Subject::of(*kind, key.clone()),
         }
     }
@@ -157,6 +159,8 @@ impl Key {
             // Keys are derived from the password, which takes a processor and memory.
             Self::Repository(_) => 4,
             Self::Sweep { .. } => 2,
+            // A server that runs in no pod does all of it itself.
+            Self::Maintenance(_) => 1,
         }
     }
 }
@@ -182,6 +186,7 @@ mod tests {
             vec![deletion, Key::Unreadable(MirroredKind::Backup, name()), Key::Backup(name())],
             vec![Key::Restore(name()), Key::Upkeep(name()), Key::CancelRestore(name()), Key::CleanUp(name())],
             vec![Key::Validation(name()), Key::Default(name()), Key::Sync(name())],
+            vec![Key::Repository(name()), Key::Maintenance(name())],
         ];
         for keys in same {
             assert!(keys.iter().all(|key| key.subject() == keys[0].subject()), "{keys:?}");
@@ -220,6 +225,7 @@ mod tests {
                 Key::Schedule(key()),
                 Key::Expiry(key()),
                 Key::Repository(key()),
+                Key::Maintenance(key()),
                 Key::Unreadable(MirroredKind::Backup, key()),
             ]
         };

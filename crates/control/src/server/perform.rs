@@ -43,6 +43,9 @@ pub(super) async fn perform(context: &Context, work: KeyedStep, stop: Cancellati
         ServerStep::Repository(repository, location, step) => {
             Box::pin(of_repository(context, &repository, location.as_deref(), step)).await
         }
+        ServerStep::Maintain(repository, location) => {
+            Box::pin(work::repository::maintenance::maintain(context, &repository, &location, stop)).await
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 mod expiries;
 mod limits;
 mod notes;
+mod repositories;
 mod runs;
 mod schedules;
 #[cfg(test)]
@@ -406,24 +407,6 @@ impl<'a> Planner<'a> {
             };
             if is_due {
                 self.add(key, ServerStep::Delete(request.clone(), Box::new(target), step));
-            }
-        }
-    }
-
-    fn repositories(&mut self) {
-        let world = self.view.world;
-        for repository in world.repositories.iter() {
-            let key = Key::Repository(repository.key());
-            let place = repository.beside(&repository.spec.backup_storage_location);
-            let location = world.locations.get(&place);
-            // One that cannot be read is there.
-            if location.is_none() && world.locations.is_there(&place) {
-                continue;
-            }
-            let Some(step) = self.due(phase::repository::next(repository, location), || key.object()) else { continue };
-            if self.may(Controller::BackupRepo, || key.object()) && self.may_begin(&key) {
-                let location = location.cloned().map(Box::new);
-                self.add(key, ServerStep::Repository(Box::new(repository.clone()), location, step));
             }
         }
     }

@@ -41,4 +41,6 @@ pub(super) enum ServerStep {
     Expire(Box<Backup>, Option<Box<BackupStorageLocation>>, phase::expiry::Step),
     /// With its location, when there is one.
     Repository(Box<BackupRepository>, Option<Box<BackupStorageLocation>>, phase::repository::Step),
+    /// With its location.
+    Maintain(Box<BackupRepository>, Box<BackupStorageLocation>),
 }

@@ -67,6 +67,7 @@ pub(super) fn does(step: &ServerStep) -> String {
             "is not ready any more: its location names another place".to_owned()
         }
         ServerStep::Repository(_, _, repository::Step::NotePlace) => "gets a note of where it lies".to_owned(),
+        ServerStep::Maintain(..) => "is maintained, by a Job where the server runs in a pod".to_owned(),
         ServerStep::Expire(_, _, expiry::Step::LabelFailure(obstacle)) => {
             format!("its label says that it stays though its time is over: {obstacle}")
         }
@@ -231,6 +232,7 @@ fn work_of(key: &Key) -> String {
         Key::Schedule(_) => "its status is brought up to date, or a run of it begins",
         Key::Expiry(_) => "its time is over, and its deletion is asked for, or something keeps it",
         Key::Repository(_) => "it is made, or opened",
+        Key::Maintenance(_) => "it is maintained",
         Key::Unreadable(..) => "it is refused: it cannot be read",
     };
     what.to_owned()

@@ -1,4 +1,5 @@
 use super::*;
+use serde_json::json;
 
 fn parsed(text: &str) -> ParsedConfig {
     NodeAgentConfig::parse("node-agent-config", &[("any".to_owned(), text.to_owned())].into()).unwrap()

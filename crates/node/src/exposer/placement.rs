@@ -2,7 +2,7 @@
 
 use lifeboat_api::LabelSelector;
 use lifeboat_api::well_known::LABEL_EXPOSER_POD_GROUP;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// The node on which a mover runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub(super) fn place(placement: &Placement, group: Option<&str>, is_windows: bool
         Placement::Pinned(node) => spec["nodeName"] = json!(node),
         Placement::Selected(node) => spec["nodeSelector"] = json!({"kubernetes.io/hostname": node}),
         Placement::Any(nodes) => {
-            needed.extend(nodes.selector.iter().flat_map(requirements));
+            needed.extend(nodes.selector.iter().flat_map(LabelSelector::node_requirements));
             terms.clone_from(&nodes.topology);
             if !nodes.avoided.is_empty() {
                 needed.push(json!({"key": "kubernetes.io/hostname", "operator": "NotIn", "values": nodes.avoided}));
@@ -60,21 +60,4 @@ pub(super) fn place(placement: &Placement, group: Option<&str>, is_windows: bool
             "labelSelector": {"matchLabels": {LABEL_EXPOSER_POD_GROUP: group}},
         }]);
     }
-}
-
-/// The requirements of a selector of labels, for the labels of nodes.
-fn requirements(selector: &LabelSelector) -> Vec<Value> {
-    let labels = selector.match_labels.iter();
-    let labels = labels.map(|(key, value)| json!({"key": key, "operator": "In", "values": [value]}));
-    let expressions = selector.match_expressions.iter().map(|expression| {
-        let mut requirement = Map::from_iter([
-            ("key".to_owned(), json!(expression.key)),
-            ("operator".to_owned(), json!(expression.operator)),
-        ]);
-        if !expression.values.is_empty() {
-            requirement.insert("values".to_owned(), json!(expression.values));
-        }
-        Value::Object(requirement)
-    });
-    labels.chain(expressions).collect()
 }

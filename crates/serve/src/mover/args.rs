@@ -1,4 +1,4 @@
-//! Flags and set-up of the movers of volumes, which node agents run in pods.
+//! Flags and set-up of the movers of volumes, which node agents run in pods, and of others that run in pods of their own.
 
 use super::role::{MoverEnv, Transfer};
 use crate::logrus::{self, LogFormat, LogLevel};
@@ -30,6 +30,13 @@ pub(crate) struct MoverArgs {
     /// Longest wait for a single resource
     #[arg(long, value_parser = flags::positive_duration, value_name = "DURATION")]
     resource_timeout: Duration,
+    #[command(flatten)]
+    pod: PodArgs,
+}
+
+/// Flags of every command that the server or a node agent runs in a pod of its own.
+#[derive(Debug, Args)]
+pub(crate) struct PodArgs {
     /// The least important log lines to write
     #[arg(long, value_enum, default_value_t = LogLevel::Info)]
     log_level: LogLevel,
@@ -76,8 +83,19 @@ impl MoverArgs {
         Ok(Transfer { name: resource.to_owned(), volume })
     }
 
-    /// Starts the log, sets the mover up, and runs it. A transfer that failed is exit code 1: its reason is in the termination
-    /// message and in the log.
+    /// Runs a mover. A transfer that failed is exit code 1: its reason is in the termination message and in the log.
+    pub(crate) async fn run(
+        self,
+        globals: &Globals,
+        cache: Option<&Path>,
+        work: impl AsyncFnOnce(&MoverEnv) -> std::io::Result<bool>,
+    ) -> Result<ExitCode> {
+        self.pod.run(globals, cache, work).await
+    }
+}
+
+impl PodArgs {
+    /// Starts the log, sets everything up, and runs the work. Work that failed is exit code 1.
     pub(crate) async fn run(
         self,
         globals: &Globals,
@@ -86,12 +104,12 @@ impl MoverArgs {
     ) -> Result<ExitCode> {
         let (traces, _) = Traces::prepare(&globals.program.traces, None, true);
         logrus::start(self.log_level, self.log_format, &traces);
-        let ended = self.transfer_bytes(globals, cache, work).await;
+        let ended = self.work(globals, cache, work).await;
         tokio::task::block_in_place(|| traces.end());
         Ok(if ended? { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
-    async fn transfer_bytes(
+    async fn work(
         self,
         globals: &Globals,
         cache: Option<&Path>,
@@ -101,7 +119,7 @@ impl MoverArgs {
         let env = match self.env(globals, cache, stop.clone()).await {
             Ok(env) => env,
             Err(e) => {
-                // The node agent knows of nothing else.
+                // Whoever has started the pod knows of nothing else.
                 let _ = std::fs::write(&self.termination_file, format!("{e:#}"));
                 return Err(e);
             }

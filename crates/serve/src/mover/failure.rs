@@ -4,7 +4,7 @@ use lifeboat_mover::protocol::{CANCELED, TERMINATION_LIMIT};
 
 /// The reason for which a transfer did not come to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Failure {
+pub(crate) enum Failure {
     /// It was asked to stop. The text says what was done until then.
     Canceled(String),
     /// It failed.
@@ -12,12 +12,12 @@ pub(super) enum Failure {
 }
 
 impl Failure {
-    pub(super) fn new(attempt: &str, why: impl std::fmt::Display) -> Self {
+    pub(crate) fn new(attempt: &str, why: impl std::fmt::Display) -> Self {
         Self::Failed(format!("cannot {attempt}: {why}"))
     }
 
     /// The text for a termination message. That of a cancellation ends as node agents expect it.
-    pub(super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         match self {
             Self::Failed(text) => cut(text, TERMINATION_LIMIT),
             Self::Canceled(done) => {
@@ -29,7 +29,7 @@ impl Failure {
 }
 
 /// The beginning of a text, with at most so many bytes.
-pub(super) fn cut(text: &str, most: usize) -> String {
+pub(crate) fn cut(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();
     }

@@ -7,7 +7,10 @@ use lifeboat_bucket::BlobStore;
 use lifeboat_kopia::content::IndexSource;
 use lifeboat_kopia::crypto::Password;
 use lifeboat_kopia::{Clock, OpenOptions, Repository};
-use lifeboat_repository::{EnsureOptions, RepositoryError, blobs_of, ensure, open, repository_clock};
+use lifeboat_repository::{
+    EnsureOptions, MaintainOptions, MaintenanceSummary, RepositoryError, blobs_of, ensure, maintain, open,
+    repository_clock,
+};
 use std::sync::Arc;
 
 /// The Secret with the password of all repositories, and its key.
@@ -16,7 +19,7 @@ const SECRET: (&str, &str) = ("velero-repo-credentials", "repository-password");
 pub(super) const MEMORY: u64 = 96 << 20;
 
 /// A repository before it is opened: its location, blobs and password.
-pub(super) struct VolumeRepository<'a> {
+pub(crate) struct VolumeRepository<'a> {
     env: &'a MoverEnv,
     namespace: &'a str,
     location: BackupStorageLocation,
@@ -26,7 +29,7 @@ pub(super) struct VolumeRepository<'a> {
 
 impl<'a> VolumeRepository<'a> {
     /// Finds the repository of a namespace's volumes in a location.
-    pub(super) async fn find(env: &'a MoverEnv, location: &str, namespace: &'a str) -> Result<Self, Failure> {
+    pub(crate) async fn find(env: &'a MoverEnv, location: &str, namespace: &'a str) -> Result<Self, Failure> {
         let attempt = format!("open the repository of namespace {namespace} in the backup storage location {location}");
         let client = &env.client;
         let found = client.get::<BackupStorageLocation>(location).await.map_err(|e| Failure::new(&attempt, e))?;
@@ -74,6 +77,19 @@ impl<'a> VolumeRepository<'a> {
         let attempt = format!("open the repository in {}", self.blobs.describe());
         let opened = open(self.blobs.clone(), self.password.clone(), self.options(threads)).await;
         opened.map_err(|e| failed(&attempt, &e))
+    }
+
+    /// Maintains the repository: what is due by its own schedule. It ends early when the pod is told to end.
+    pub(crate) async fn maintain(&self) -> Result<MaintenanceSummary, Failure> {
+        let attempt = format!("maintain the repository in {}", self.blobs.describe());
+        if self.location.is_read_only() {
+            let name = &self.location.metadata.name;
+            return Err(Failure::new(&attempt, format!("the backup storage location {name} is read-only")));
+        }
+        let options = MaintainOptions { random: self.env.random.clone(), open: self.options(self.env.threads) };
+        let stopped = self.env.stop.cancelled();
+        let maintained = Box::pin(maintain(self.blobs.clone(), &self.password, &options, stopped)).await;
+        maintained.map_err(|e| failed(&attempt, &e))
     }
 
     fn options(&self, threads: usize) -> OpenOptions {

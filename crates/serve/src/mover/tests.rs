@@ -3,6 +3,7 @@
 use super::failure::Failure;
 use super::role::{Done, Work, perform};
 use super::{MoverEnv, Transfer, backup, restore};
+use crate::repo_maintenance::{MaintainedRepository, maintain};
 use base64::Engine;
 use bytes::Bytes;
 use lifeboat_api::well_known::PROVIDER_DIRECTORY;
@@ -350,4 +351,24 @@ async fn a_backup_into_a_read_only_location_is_refused() {
     std::fs::write(ground.path("source/one"), "1").unwrap();
     assert!(!backup::<DataUpload>(&ground.env(), &transfer).await.unwrap());
     assert_eq!(ground.termination(), "the backup storage location default is read-only: nothing is saved there");
+}
+
+#[tokio::test]
+async fn a_repository_is_maintained_and_the_report_is_the_termination_message() {
+    let ground = Ground::start().await.with_password("static-passw0rd").await;
+    ground.create_backup("b-1").await;
+    std::fs::write(ground.path(ground.transfer("b-1", "data").volume.by_path.as_str()).join("file"), "x").unwrap();
+    assert!(backup::<PodVolumeBackup>(&ground.env(), &ground.transfer("b-1", "data")).await.unwrap());
+    let repository = |namespace: &str| MaintainedRepository { namespace: namespace.into(), location: "default".into() };
+    assert_eq!(maintain(&ground.env(), &repository("vol")).await.unwrap(), Ok(()));
+    let report: Value = serde_json::from_str(&ground.termination()).unwrap();
+    assert_eq!((&report["mode"], &report["reason"]), (&json!("full"), &json!("full maintenance has not run yet")));
+    // Nothing is due any more.
+    assert_eq!(maintain(&ground.env(), &repository("vol")).await.unwrap(), Ok(()));
+    let report: Value = serde_json::from_str(&ground.termination()).unwrap();
+    assert_eq!((&report["mode"], &report["deletedBlobs"]), (&json!(""), &json!(0)));
+
+    let error = maintain(&ground.env(), &repository("other")).await.unwrap().unwrap_err();
+    assert!(error.starts_with("Repo maintenance error: cannot maintain the repository in "), "{error}");
+    assert_eq!(ground.termination(), error);
 }

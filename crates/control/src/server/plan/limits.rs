@@ -86,7 +86,7 @@ impl<'a> ConcurrencyLimits<'a> {
         };
         match key {
             Key::Validation(key) | Key::Sync(key) => Some(key.clone()),
-            Key::Repository(key) => {
+            Key::Repository(key) | Key::Maintenance(key) => {
                 let repository = world.repositories.get(key)?;
                 Some(repository.beside(&repository.spec.backup_storage_location))
             }

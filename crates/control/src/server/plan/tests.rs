@@ -411,6 +411,10 @@ impl Play {
                 }
                 self.world.repositories.put(*repository);
             }
+            ServerStep::Maintain(mut repository, _) => {
+                repository.status.last_maintenance_time = now;
+                self.world.repositories.put(*repository);
+            }
             ServerStep::Expire(backup, _, phase::expiry::Step::Prolong { until, by, note }) => {
                 assert!(!by.is_empty());
                 self.change(&backup.metadata.name, |backup| {

@@ -9,7 +9,7 @@ pub(in crate::install) const IGNORED: &str =
     "cleanUpCRDs: `lifeboat uninstall` alone deletes definitions, and with them all backups that the cluster knows
 configuration.backupStorageLocation.0.storageClass: the chart does not know this key
 configuration.defaultVolumesToRestic: the chart does not know this key
-configuration.repositoryMaintenanceJob: this version maintains no repositories
+configuration.repositoryMaintenanceJob: this chart makes no ConfigMap for it yet: make one, and name it by --repo-maintenance-job-configmap in configuration.extraArgs
 deployRestic: the chart does not know this key
 kubectl.image: no Job of this chart runs kubectl
 metrics.serviceMonitor.honorLabels: the chart does not know this key

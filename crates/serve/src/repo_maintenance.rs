@@ -1,0 +1,104 @@
+//! `lifeboat repo-maintenance`: the maintenance of one repository, in the pod of a Job of the server (velero:
+//! pkg/cmd/cli/repomantenance).
+//!
+//! A server has started this pod by a Job. The termination message is the report as JSON, or the error behind the mark by which
+//! servers, also those of Velero, find it.
+
+use crate::mover::MoverEnv;
+use crate::mover::args::PodArgs;
+use crate::mover::failure::{Failure, cut};
+use crate::mover::repository::VolumeRepository;
+use anyhow::{Result as AnyResult, bail};
+use clap::Args;
+use lifeboat_mover::protocol::TERMINATION_LIMIT;
+use lifeboat_repository::MaintenanceSummary;
+use lifeboat_terminal::flags::globals::Globals;
+use std::process::ExitCode;
+
+/// The mark in front of the error of a run.
+const MARK: &str = "Repo maintenance error: ";
+
+/// Maintain the repository of a namespace; the server runs this in Jobs.
+#[derive(Debug, Args)]
+pub struct RepoMaintenanceArgs {
+    /// The namespace whose volumes the repository holds
+    #[arg(long, default_value = "", value_name = "NAMESPACE")]
+    repo_name: String,
+    /// The format of the repository: kopia is all there is
+    #[arg(long, default_value = "kopia", value_name = "TYPE")]
+    repo_type: String,
+    /// The storage location of the repository
+    #[arg(long, default_value = "", value_name = "NAME")]
+    backup_storage_location: String,
+    #[command(flatten)]
+    pod: PodArgs,
+}
+
+impl RepoMaintenanceArgs {
+    /// Maintains the repository. A run that failed is exit code 1.
+    ///
+    /// # Errors
+    /// Anything but the run that failed: flags that are wrong, a cluster that cannot be reached.
+    pub async fn run(self, globals: &Globals) -> AnyResult<ExitCode> {
+        if self.repo_name.is_empty() || self.backup_storage_location.is_empty() {
+            bail!(
+                "--repo-name and --backup-storage-location must not be empty: they say which repository is maintained"
+            );
+        }
+        if self.repo_type != "kopia" {
+            bail!("--repo-type {}: only repositories of kopia are maintained", self.repo_type);
+        }
+        let repository = MaintainedRepository { namespace: self.repo_name, location: self.backup_storage_location };
+        let work = async |env: &_| {
+            let ended = maintain(env, &repository).await?;
+            if let Err(line) = &ended {
+                // compat: servers of Velero look for it in the last lines of the log.
+                println!("{line}");
+            }
+            Ok(ended.is_ok())
+        };
+        Box::pin(self.pod.run(globals, None, work)).await
+    }
+}
+
+/// A repository that is to be maintained.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MaintainedRepository {
+    /// The namespace whose volumes it holds.
+    pub namespace: String,
+    /// The storage location in which it lies.
+    pub location: String,
+}
+
+/// Maintains a repository, and leaves the termination message. Gives the line that tells the error to the server where it has failed.
+///
+/// # Errors
+/// A termination message that cannot be written.
+pub async fn maintain(env: &MoverEnv, repository: &MaintainedRepository) -> std::io::Result<Result<(), String>> {
+    let ended = match run(env, repository).await {
+        Ok(summary) => match summary.failure() {
+            None => Ok(summary),
+            Some(failure) => Err(failure),
+        },
+        Err(failure) => Err(failure.text()),
+    };
+    match ended {
+        Ok(summary) => {
+            tracing::info!("{summary}");
+            let text = serde_json::to_string(&summary).map_err(std::io::Error::other)?;
+            std::fs::write(&env.termination_file, text)?;
+            Ok(Ok(()))
+        }
+        Err(failure) => {
+            tracing::error!("{failure}");
+            // A kubelet that cut it off would take away its beginning.
+            let line = cut(&format!("{MARK}{failure}"), TERMINATION_LIMIT);
+            std::fs::write(&env.termination_file, &line)?;
+            Ok(Err(line))
+        }
+    }
+}
+
+async fn run(env: &MoverEnv, repository: &MaintainedRepository) -> Result<MaintenanceSummary, Failure> {
+    VolumeRepository::find(env, &repository.location, &repository.namespace).await?.maintain().await
+}
