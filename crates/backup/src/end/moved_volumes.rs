@@ -1,9 +1,10 @@
 //! The end of volumes whose data was moved out of their snapshots. Pure.
 
 use crate::output::entry::ArchiveEntry;
+use lifeboat_api::well_known::LABEL_ASYNC_OPERATION_ID;
 use lifeboat_api::{DataPathPhase, DataUpload, OperationPhase, Resource};
 use lifeboat_archive::operations::BackupOperation;
-use lifeboat_archive::volume_info::{BackupVolumeInfo, FAILED, SUCCEEDED, UPLOAD_INFO, UploadInfo};
+use lifeboat_archive::volume_info::{BackupVolumeInfo, CSI_SNAPSHOT, FAILED, SUCCEEDED, UPLOAD_INFO, UploadInfo};
 use lifeboat_volume::csi::MovedSnapshots;
 use lifeboat_volume::facts::ClaimKey;
 use lifeboat_volume::is_foreign;
@@ -60,6 +61,35 @@ fn end(volume: &mut BackupVolumeInfo, info: &mut UploadInfo, upload: Option<&Dat
     }
 }
 
+/// The volume information of a backup that failed, by which the data is found that was moved for it. Nothing is restored by it.
+pub(crate) fn of_failed_backup(uploads: &[DataUpload]) -> Vec<BackupVolumeInfo> {
+    let of = |upload: &DataUpload| {
+        let DataUpload { metadata, spec, status, .. } = upload;
+        let data_mover = if spec.data_mover.is_empty() { "velero" } else { &spec.data_mover };
+        let info = UploadInfo {
+            data_mover: data_mover.to_owned(),
+            uploader_type: "kopia".to_owned(),
+            snapshot_handle: status.snapshot_id.clone(),
+            operation_id: metadata.labels.get(LABEL_ASYNC_OPERATION_ID).cloned().unwrap_or_default(),
+            size: status.progress.total_bytes,
+            incremental_size: status.incremental_bytes,
+            phase: status.phase.map(|phase| phase.as_str().to_owned()).unwrap_or_default(),
+            ..UploadInfo::default()
+        };
+        BackupVolumeInfo {
+            pvc_namespace: spec.source_namespace.clone(),
+            pvc_name: spec.source_pvc.clone(),
+            backup_method: CSI_SNAPSHOT.to_owned(),
+            snapshot_data_moved: true,
+            result: FAILED.to_owned(),
+            message: "its data was moved, and the backup failed".to_owned(),
+            other: serde_json::to_value(info).into_iter().map(|info| (UPLOAD_INFO.to_owned(), info)).collect(),
+            ..BackupVolumeInfo::default()
+        }
+    };
+    uploads.iter().map(of).collect()
+}
+
 fn upload_info(volume: &BackupVolumeInfo) -> Option<UploadInfo> {
     serde_json::from_value(volume.other.get(UPLOAD_INFO)?.clone()).ok()
 }
@@ -98,7 +128,7 @@ pub(crate) fn moved_snapshots(volumes: Option<&Vec<BackupVolumeInfo>>) -> MovedS
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lifeboat_archive::volume_info::{CSI_SNAPSHOT, CsiSnapshotInfo};
+    use lifeboat_archive::volume_info::CsiSnapshotInfo;
 
     fn volume(claim: &str, group: &str, mover: &str, result: &str) -> BackupVolumeInfo {
         let info = UploadInfo { data_mover: mover.to_owned(), ..UploadInfo::default() };

@@ -10,7 +10,8 @@ use lifeboat_api::{Backup, BackupPhase, DataPathPhase, DataUpload};
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::volume_info::BackupVolumeInfo;
 use lifeboat_backup::{
-    BackupError, FileMoverSettings, Request, finalize, look_after_operations, preview, remove_snapshots, run,
+    BackupError, FileMoverSettings, Request, finalize, look_after_operations, preview, record_failure,
+    remove_snapshots, run,
 };
 use lifeboat_client::Client;
 use lifeboat_cluster::MergePatch;
@@ -303,6 +304,24 @@ async fn a_backup_that_does_not_come_to_its_end_stops_its_uploads() {
     assert!(remove_snapshots(&request().backup, &ground.env(ground.store())).await);
     assert!(uploads(&ground).await[0].spec.cancel);
     until_nothing_is_left(&ground, &snapshotter).await;
+}
+
+#[tokio::test]
+async fn a_failed_backup_names_what_lies_in_repositories_so_that_it_is_deleted() {
+    let (ground, _snapshotter) = ground(&[("a", ""), ("b", "")], true).await;
+    made(&ground, &request()).await;
+    set(&ground, &uploads(&ground).await[0], DataPathPhase::Completed).await;
+    ground.bucket.delete(&["backups/b/velero-backup.json".to_owned()]).await.unwrap();
+    let mut failed = request();
+    failed.settings.take_over = true;
+    failed.backup.status.phase = Some(BackupPhase::Failed);
+    let env = ground.env(ground.store());
+    Box::pin(record_failure(failed.backup.clone(), &failed.settings, &env)).await.unwrap();
+    let facts = |info: &BackupVolumeInfo| {
+        (info.pvc_name.clone(), info.result.clone(), info.other["snapshotDataMovementInfo"]["snapshotHandle"].clone())
+    };
+    let found: Vec<_> = infos(&ground).await.iter().map(facts).collect();
+    assert_eq!(found, [("a".to_owned(), "failed".to_owned(), json!("id-a"))]);
 }
 
 #[tokio::test]

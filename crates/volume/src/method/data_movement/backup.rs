@@ -146,17 +146,30 @@ impl DataUploads {
 
     /// All DataUploads of the backup, read once for as many as ask.
     async fn listed(&self, backup: &Backup) -> Result<&Vec<DataUpload>, ActionError> {
-        let look = || async {
-            let of = &backup.metadata;
-            let found = list(&self.cluster, &of.namespace, format!("{LABEL_BACKUP_UID}={}", of.uid)).await;
-            match found {
-                // A cluster that does not serve them has none.
-                Err(e) if e.is_not_found() => Ok(Vec::new()),
-                found => found.map_err(|e| action_error(&e)),
-            }
-        };
+        let look = || async { uploads_of(backup, &self.cluster).await.map_err(|e| action_error(&e)) };
         // An error too: as many as ask would ask again.
         self.listed.get_or_init(look).await.as_ref().map_err(Clone::clone)
+    }
+}
+
+/// The DataUploads of a backup that name a snapshot in a repository. A cluster that serves none has none.
+///
+/// # Errors
+/// [`ClusterError`].
+pub async fn moved_uploads(backup: &Backup, cluster: &Cluster) -> Result<Vec<DataUpload>, ClusterError> {
+    let mut all = uploads_of(backup, cluster).await?;
+    all.retain(|upload| !upload.status.snapshot_id.is_empty());
+    Ok(all)
+}
+
+async fn uploads_of(backup: &Backup, cluster: &Cluster) -> Result<Vec<DataUpload>, ClusterError> {
+    let of = &backup.metadata;
+    if of.uid.is_empty() || of.namespace.is_empty() {
+        return Ok(Vec::new());
+    }
+    match list(cluster, &of.namespace, format!("{LABEL_BACKUP_UID}={}", of.uid)).await {
+        Err(e) if e.is_not_found() => Ok(Vec::new()),
+        found => found,
     }
 }
 
