@@ -55,7 +55,7 @@ pub fn repository_snapshots(
     });
     let moved = infos.iter().filter(|info| info.snapshot_data_moved).filter_map(|info| {
         let movement = info.other.get("snapshotDataMovementInfo")?;
-        let is_veleros = matches!(text(movement, "/dataMover").as_str(), "" | "velero");
+        let is_veleros = matches!(text(movement, "/dataMover").as_str(), "" | "velero" | "velero-fs" | "velero-block");
         is_veleros.then(|| of(&info.pvc_namespace, &text(movement, "/snapshotHandle"), "kopia"))
     });
     let mut all: Vec<RepositorySnapshot> = by_files.chain(moved).filter(|one| !one.snapshot_id.is_empty()).collect();
@@ -87,13 +87,25 @@ mod tests {
                 "snapshotDataMovementInfo": {"dataMover": mover, "snapshotHandle": id}});
             serde_json::from_value::<BackupVolumeInfo>(info).unwrap()
         };
-        let infos = [moved("velero", "m-1"), moved("theirs", "m-2"), moved("", ""), BackupVolumeInfo::default()];
+        let infos = [
+            moved("velero", "m-1"),
+            moved("theirs", "m-2"),
+            moved("velero-fs", "m-3"),
+            moved("", ""),
+            BackupVolumeInfo::default(),
+        ];
         let found = repository_snapshots("b", &pod_volumes, &infos, Timestamp::UNIX_EPOCH);
         let found: Vec<(&str, &str)> =
             found.iter().map(|one| (one.repository.as_str(), one.snapshot_id.as_str())).collect();
         assert_eq!(
             found,
-            [("kopia/bank", "m-1"), ("kopia/shop", "k-0"), ("kopia/shop", "k-1"), ("restic/shop", "r-1")]
+            [
+                ("kopia/bank", "m-1"),
+                ("kopia/bank", "m-3"),
+                ("kopia/shop", "k-0"),
+                ("kopia/shop", "k-1"),
+                ("restic/shop", "r-1")
+            ]
         );
     }
 }

@@ -253,6 +253,35 @@ pub struct DataMovementInfo {
     pub phase: String,
 }
 
+/// The key of an [`UploadInfo`] in the record of a volume.
+pub const UPLOAD_INFO: &str = "snapshotDataMovementInfo";
+
+/// The movement of the data of a CSI snapshot into a repository.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct UploadInfo {
+    /// The data mover; `velero` where the backup names none.
+    pub data_mover: String,
+    /// The program that moves it; always `kopia`, as Velero writes it.
+    pub uploader_type: String,
+    /// The VolumeSnapshot that it was moved out of; empty before it has ended.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub retained_snapshot: String,
+    /// The snapshot in the repository; empty before it has ended, and when it has failed.
+    pub snapshot_handle: String,
+    /// The operation of the backup.
+    #[serde(rename = "operationID")]
+    pub operation_id: String,
+    /// Bytes in all.
+    pub size: i64,
+    /// Bytes that the repository did not have.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub incremental_size: i64,
+    /// The phase of the DataUpload.
+    #[serde(rename = "Phase")]
+    pub phase: String,
+}
+
 /// Facts of a persistent volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

@@ -4,5 +4,6 @@ pub(crate) mod deletion;
 pub(crate) mod failure;
 pub(crate) mod finalize;
 pub(crate) mod look_after;
+pub(crate) mod moved_volumes;
 pub(crate) mod post_operation_items;
 pub(crate) mod repository_snapshots;

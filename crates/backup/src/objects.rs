@@ -17,8 +17,8 @@ use lifeboat_api::{Backup, well_known};
 use lifeboat_hook::BackupHooks;
 use lifeboat_object::{GroupResource, ResultScope};
 use lifeboat_select::{BackupFilter, ResourcePolicies, SelectorError};
-use lifeboat_volume::Flags;
 use lifeboat_volume::csi::{GroupTypes, SnapshotTypes, served_by};
+use lifeboat_volume::{BackupMovers, Flags};
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
@@ -28,6 +28,7 @@ pub(crate) struct ObjectsRequest<'a> {
     pub(crate) backup: &'a Backup,
     pub(crate) policies: Option<&'a ResourcePolicies>,
     pub(crate) settings: &'a Settings,
+    pub(crate) movers: BackupMovers,
 }
 
 /// The objects of a backup on their way.
@@ -77,7 +78,7 @@ pub(crate) async fn scope(
             ),
         );
     }
-    let ObjectsRequest { backup, policies, settings } = wanted;
+    let ObjectsRequest { backup, policies, settings, movers } = wanted;
     let namespaces = read_namespaces(backup, &catalog, env).await?;
     let facts: Vec<_> = namespaces.iter().map(|n| n.facts.clone()).collect();
     let filter = BackupFilter::new(&backup.spec, policies, &catalog, &facts).map_err(|e| {
@@ -140,6 +141,7 @@ pub(crate) async fn scope(
         serves_groups: GroupTypes::of(&catalog).is_some(),
         native: !env.actions.volume_snapshotters.is_empty(),
         saves_claims: claims.is_some_and(|resource| filter.collects(resource).is_ok()),
+        movers,
         ..Flags::of(&backup.spec, settings.features)
     };
     let volume_rules = VolumeRules { policies: policies.cloned(), flags };

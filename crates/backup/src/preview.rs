@@ -7,11 +7,11 @@ use crate::objects::{ObjectPipeline, ObjectsRequest, objects};
 use crate::process::ProcessingStages;
 use crate::request::load::policies;
 use crate::request::settings::{Request, prepare};
-use crate::volumes::file_backups::are_there;
+use crate::volumes::file_backups::find_movers;
 use crate::volumes::outcomes::refusal;
 use lifeboat_action::Actions;
 use lifeboat_object::{GroupResource, ResultScope, Results};
-use lifeboat_volume::{DecidedVolume, Method};
+use lifeboat_volume::{BackupMovers, DecidedVolume};
 use std::collections::BTreeMap;
 use tokio::task::JoinSet;
 
@@ -46,20 +46,9 @@ pub struct PreviewedVolume {
 }
 
 impl PreviewedVolume {
-    /// `saves_files` is true when there is a node agent for volumes that are saved by their files.
-    pub(crate) fn of(decided: &DecidedVolume, saves_files: bool) -> Self {
+    pub(crate) fn of(decided: &DecidedVolume, movers: BackupMovers) -> Self {
         let verdict = &decided.verdict;
-        let needs_mover = match verdict.method {
-            Method::FsBackup { .. } if !saves_files => {
-                Some("bring a node agent into the cluster (`install --use-node-agent`)")
-            }
-            Method::MovedCsiSnapshot { .. } => Some(
-                "let a policy ask for a CSI snapshot that stays in its storage: this version of Lifeboat cannot move the data of \
-                 snapshots",
-            ),
-            _ => None,
-        };
-        let needs_mover = needs_mover.map(str::to_owned);
+        let needs_mover = movers.lack_of(&verdict.method).map(|lack| lack.advice().to_owned());
         Self {
             name: decided.name(),
             volume: decided.volume.clone(),
@@ -103,8 +92,8 @@ pub async fn preview(request: &Request, env: &Env) -> Result<Preview, BackupErro
         env.operation.journal.warn(&ResultScope::Velero, text);
     }
     let policies = policies(&backup, &request.settings, &env).await?;
-    let saves_files = are_there(&backup, &request.settings, &env).await?;
-    let wanted = ObjectsRequest { backup: &backup, policies: policies.as_ref(), settings: &request.settings };
+    let (settings, movers) = (&request.settings, find_movers(&backup, &request.settings, &env).await?);
+    let wanted = ObjectsRequest { backup: &backup, policies: policies.as_ref(), settings, movers };
     let ObjectPipeline { plan, processed, tally, .. } = objects(wanted, None, &env, &mut tasks).await?;
     let ProcessingStages { mut entries, learned, .. } = processed;
     let mut types: BTreeMap<GroupResource, PreviewedType> = BTreeMap::new();
@@ -128,10 +117,10 @@ pub async fn preview(request: &Request, env: &Env) -> Result<Preview, BackupErro
     }
     tally.balance()?;
     let learned = learned.await.map_err(|_| BackupError::Worker("processing objects"))?;
-    if let Some(refusal) = refusal(learned.volumes.decided(), saves_files).filter(|_| !backup.spec.allow_unprotected) {
+    if let Some(refusal) = refusal(learned.volumes.decided(), movers).filter(|_| !backup.spec.allow_unprotected) {
         env.operation.journal.error(&ResultScope::Velero, format!("the backup would be refused: {refusal}"));
     }
-    let volumes = learned.volumes.decided().map(|decided| PreviewedVolume::of(decided, saves_files)).collect();
+    let volumes = learned.volumes.decided().map(|decided| PreviewedVolume::of(decided, movers)).collect();
     Ok(Preview {
         types,
         excluded: plan.excluded,

@@ -12,13 +12,14 @@ use crate::process::{ProcessedFacts, ProcessingStages};
 use crate::request::load::policies;
 use crate::request::settings::{Request, Settings, prepare};
 use crate::stage_error::{ActionRefusal, StageError};
-use crate::volumes::file_backups::{are_there, file_backups};
+use crate::volumes::file_backups::{file_backups, find_movers};
 use crate::volumes::mover_check::check_movers;
 use crate::volumes::outcomes::Volumes;
 use crate::volumes::side_effects::SideEffects;
 use crate::volumes::snapshot_notes::forget_beside_claim;
 use crate::volumes::snapshots::{
-    asked_for_in_vain, native_snapshots, remove_before, remove_csi, remove_native, remove_untaken, tell_native,
+    asked_for_in_vain, native_snapshots, remove_before, remove_csi, remove_native, remove_untaken,
+    stop_useless_uploads, tell_native,
 };
 use lifeboat_api::{Backup, BackupPhase};
 use lifeboat_archive::native_snapshot::NativeSnapshot;
@@ -154,6 +155,7 @@ async fn remove_useless(request: &Request, side_effects: &SideEffects, env: &Env
     let metadata = &request.backup.metadata;
     let is_again = may_be_again(request);
     if is_again || side_effects.snapshots().is_some() {
+        stop_useless_uploads(&request.backup, env, |_| false).await;
         remove_csi(&metadata.uid, env, |_, _| false).await;
     }
     if let Some(native) = side_effects.native() {
@@ -198,9 +200,9 @@ async fn make(
     let version = env.cluster.version().await?;
     let backup = prepare(request, &version, (env.operation.clock)())?;
     let policies = policies(&backup, &request.settings, env).await?;
-    let wanted = ObjectsRequest { backup: &backup, policies: policies.as_ref(), settings: &request.settings };
-    let saves_files = are_there(&backup, &request.settings, env).await?;
-    check_movers(wanted, saves_files, env).await?;
+    let (settings, movers) = (&request.settings, find_movers(&backup, &request.settings, env).await?);
+    let wanted = ObjectsRequest { backup: &backup, policies: policies.as_ref(), settings, movers };
+    check_movers(wanted, env).await?;
     let trace = &env.operation.trace;
     let writer = match trace.stage("claim", claim(&backup, &request.settings, env)).await? {
         ClaimOutcome::Writer(writer) => *writer,
@@ -229,7 +231,7 @@ async fn make(
         tell_native(&left, &backup.metadata.name, env);
     }
     native_snapshots(&backup, attempt, env).into_iter().for_each(|native| side_effects.hold_native(native));
-    if saves_files {
+    if movers.has_node_agent {
         side_effects.hold_files(file_backups(&backup, &request.settings, env));
     }
     let objects = objects(wanted, Some(side_effects), env, tasks).await?;
@@ -242,6 +244,7 @@ async fn make(
         // Of claims that an attempt before has found and that are gone, of those that are not in the backup, and what failed and could
         // not be removed then.
         let (uid, volumes) = (&backup.metadata.uid, &learned.volumes);
+        stop_useless_uploads(&backup, env, |name| volumes.has_upload(name)).await;
         Box::pin(remove_csi(uid, env, |namespace, name| volumes.has_snapshot(namespace, name))).await;
     }
     if let Some(native) = side_effects.native() {

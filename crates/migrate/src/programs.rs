@@ -24,7 +24,7 @@ pub(super) fn findings(found: &VeleroInstallation, program: &str) -> Vec<Finding
     } else {
         release(server, &subject)
     });
-    flags(given, &mut out);
+    flags(given, !found.node_agents.is_empty(), &mut out);
     for image in &server.plugin_images {
         out.push(Finding::new(SwitchEffect::Works, format!("plugins of {image}"), "run as they are"));
     }
@@ -68,7 +68,7 @@ fn release(server: &Workload, subject: &str) -> Finding {
     }
 }
 
-fn flags(flags: &Flags, out: &mut Vec<Finding>) {
+fn flags(flags: &Flags, has_node_agent: bool, out: &mut Vec<Finding>) {
     for flag in &flags.unknown {
         let what = "the server of Lifeboat does not know it, and would not start";
         let next = "take it out of the arguments of the Deployment; Velero's servers of later releases may have it, this version does not";
@@ -81,9 +81,9 @@ fn flags(flags: &Flags, out: &mut Vec<Finding>) {
                 .next(next),
         );
     }
-    for flag in &flags.for_movers {
-        let what = "this version does not move the data of snapshots: backups with such volumes are refused";
-        let next = "let the snapshots of these volumes stay in their storage, or set spec.allowUnprotected of backups and schedules that may go on without them";
+    for flag in flags.for_movers.iter().filter(|_| !has_node_agent) {
+        let what = "no node agent is there that moves the data of snapshots: backups with such volumes are refused";
+        let next = "bring in a node agent (`install --use-node-agent`), or set spec.allowUnprotected of backups and schedules that may go on without them";
         out.push(Finding::new(SwitchEffect::Missing, format!("flag --{flag}"), what).next(next));
     }
     for flag in &flags.without_effect {
@@ -136,7 +136,8 @@ mod tests {
                 (SwitchEffect::Mend, "flag --nor-this: the server of Lifeboat does not know it, and would not start"),
                 (
                     SwitchEffect::Missing,
-                    "flag --default-snapshot-move-data: this version does not move the data of snapshots: backups with such volumes are refused"
+                    "flag --default-snapshot-move-data: no node agent is there that moves the data of snapshots: backups with such volumes are \
+                     refused"
                 ),
                 (
                     SwitchEffect::Differs,

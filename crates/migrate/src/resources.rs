@@ -82,10 +82,9 @@ fn schedule(one: &Schedule, found: &VeleroInstallation) -> Finding {
     }
     if let Some(who) = asks_for_movers(one, &policies, found).filter(|_| !one.spec.template.allow_unprotected) {
         let what = format!(
-            "{who} for data to be moved: without a node agent, and of snapshots, this version does not do that, and its backups are refused \
-             where they have such volumes"
+            "{who} for data to be moved: without a node agent nothing does that, and its backups are refused where they have such volumes"
         );
-        let next = "bring in a node agent for files (`install --use-node-agent`), save these volumes by snapshots, or set spec.template.allowUnprotected where it may go on without them";
+        let next = "bring in a node agent (`install --use-node-agent`), save these volumes by snapshots, or set spec.template.allowUnprotected where it may go on without them";
         return Finding::new(SwitchEffect::Missing, subject, what).next(next);
     }
     Finding::new(SwitchEffect::Works, subject, format!("{} goes on", one.spec.schedule))
@@ -97,17 +96,18 @@ fn policies_of<'a>(one: &'a Schedule, found: &'a VeleroInstallation) -> impl Ite
     one.spec.template.resource_policy.as_ref().map(|named| &named.name).into_iter().chain(of_server)
 }
 
-/// Returns the setting that asks for movers of volume data in the backups of a schedule, if there is one.
+/// Returns the setting that asks for movers of volume data in the backups of a schedule, if there is one and no node agent.
 fn asks_for_movers(one: &Schedule, policies: &[&String], found: &VeleroInstallation) -> Option<String> {
+    if !found.node_agents.is_empty() {
+        return None;
+    }
     let template = &one.spec.template;
     // The old name of the field counts more than the new one.
     let by_files = match template.default_volumes_to_restic {
         Some(true) => Some(true),
         _ => template.default_volumes_to_fs_backup,
     };
-    // A node agent saves files.
-    let lacks_agent = found.node_agents.is_empty();
-    if by_files == Some(true) && lacks_agent || template.snapshot_move_data == Some(true) {
+    if [by_files, template.snapshot_move_data].contains(&Some(true)) {
         return Some("it asks".to_owned());
     }
     let by_default = |flag: &str, own: Option<bool>| {
@@ -119,8 +119,8 @@ fn asks_for_movers(one: &Schedule, policies: &[&String], found: &VeleroInstallat
             |name: &&&String| matches!(found.policies.get(**name), Some(Ok(checked)) if checked.ask_for_movers);
         policies.iter().find(asking).map(|name| format!("a rule in ConfigMap {name} asks"))
     };
-    let of_files = || by_default("default-volumes-to-fs-backup", by_files).filter(|_| lacks_agent);
-    of_files().or_else(|| by_default("default-snapshot-move-data", template.snapshot_move_data)).or_else(by_policies)
+    let of_files = by_default("default-volumes-to-fs-backup", by_files);
+    of_files.or_else(|| by_default("default-snapshot-move-data", template.snapshot_move_data)).or_else(by_policies)
 }
 
 fn backups(found: &VeleroInstallation, out: &mut Vec<Finding>) {
@@ -368,8 +368,8 @@ mod tests {
             told(&found),
             [
                 "Works schedule plain: @daily goes on",
-                "Missing schedule files: it asks for data to be moved: without a node agent, and of snapshots, this version does not do \
-                 that, and its backups are refused where they have such volumes",
+                "Missing schedule files: it asks for data to be moved: without a node agent nothing does that, and its backups are refused where \
+                 they have such volumes",
                 "Works backups: the cluster keeps 4 backups, to be restored from as before",
                 "Differs data of volumes: the data of volumes of 1 backup lies in repositories, or may: it comes back through node agents; \
                  without one its claims are held back, which each restore says",

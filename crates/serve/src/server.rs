@@ -275,7 +275,7 @@ impl ServerArgs {
         }
     }
 
-    /// Flags that were given and that ask for movers of the data of volumes, which this version does not have.
+    /// Flags that were given and that ask for movers of the data of volumes, which a node agent is.
     pub fn for_movers(&self) -> Vec<&'static str> {
         let flags = [("default-snapshot-move-data", self.default_snapshot_move_data)];
         flags.into_iter().filter_map(|(flag, given)| given.then_some(flag)).collect()

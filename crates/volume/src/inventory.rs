@@ -4,7 +4,7 @@ use crate::class::{ClassChoice, SnapshotClasses};
 use crate::decide::{Rules, Volume, decide};
 use crate::facts::{Claim, ClaimKey, PersistentVolume, Pod, PodVolume};
 use crate::group::{GroupRules, Label, Labelled, beside_note, class_of, fallback_note, members_of, settle_claim};
-use crate::verdict::{Flags, Method, MethodReason, Verdict};
+use crate::verdict::{BackupMovers, DriverSnapshot, Flags, Method, MethodReason, MissingMover, Verdict};
 use lifeboat_object::Item;
 use lifeboat_select::ResourcePolicies;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -57,6 +57,8 @@ pub struct Verdicts {
     pods: BTreeSet<(String, String)>,
     /// The names of claims that are snapshotted with a group and are not wanted, by namespace and value of its label.
     beside_groups: BTreeMap<(String, String), Vec<String>>,
+    /// The movers that were there when it was decided.
+    movers: BackupMovers,
 }
 
 /// Something about a group that people must know.
@@ -157,7 +159,8 @@ impl VolumeInventory {
             }
         }
         self.pods = Vec::new();
-        Verdicts { inventory: self, all, of_claims, of_volumes, pods, beside_groups: BTreeMap::new() }
+        let (beside_groups, movers) = (BTreeMap::new(), rules.flags.movers);
+        Verdicts { inventory: self, all, of_claims, of_volumes, pods, beside_groups, movers }
     }
 }
 
@@ -211,9 +214,8 @@ impl Verdicts {
     pub fn groups(&self) -> BTreeMap<(String, String), Vec<ClaimKey>> {
         let mut out: BTreeMap<(String, String), Vec<ClaimKey>> = BTreeMap::new();
         for decided in &self.all {
-            if let (Method::CsiSnapshot { group: Some(group), .. }, Some(claim)) =
-                (&decided.verdict.method, &decided.claim)
-            {
+            let group = self.driver_snapshot(decided).and_then(|snapshot| snapshot.group);
+            if let (Some(group), Some(claim)) = (group, &decided.claim) {
                 out.entry((claim.namespace.clone(), group.value.clone())).or_default().push(claim.clone());
             }
         }
@@ -258,10 +260,24 @@ impl Verdicts {
         notes
     }
 
+    /// The snapshot that a CSI driver takes for a volume; `None` when none does, also because nothing would move its data.
+    #[must_use]
+    pub fn driver_snapshot<'a>(&self, decided: &'a DecidedVolume) -> Option<DriverSnapshot<'a>> {
+        let method = &decided.verdict.method;
+        method.driver_snapshot().filter(|_| self.movers.lack_of(method).is_none())
+    }
+
+    /// The mover that a volume needs and that is missing.
+    #[must_use]
+    pub fn missing_mover(&self, decided: &DecidedVolume) -> Option<MissingMover> {
+        self.movers.lack_of(&decided.verdict.method)
+    }
+
     /// Returns true if single claims are to be snapshotted by CSI drivers.
     #[must_use]
     pub fn has_single_snapshots(&self) -> bool {
-        self.all.iter().any(|decided| matches!(decided.verdict.method, Method::CsiSnapshot { group: None, .. }))
+        let mut all = self.all.iter().filter_map(|decided| self.driver_snapshot(decided));
+        all.any(|snapshot| snapshot.group.is_none())
     }
 
     /// Chooses the class for each claim that is to be snapshotted by itself; where none can be chosen it is not snapshotted. To be
@@ -269,7 +285,14 @@ impl Verdicts {
     pub fn settle_classes(&mut self, classes: &SnapshotClasses) {
         for decided in &mut self.all {
             let Verdict { method, why } = &mut decided.verdict;
-            let Method::CsiSnapshot { class, group: None } = method else { continue };
+            if self.movers.lack_of(method).is_some() {
+                continue;
+            }
+            let (Method::CsiSnapshot { class, group: None } | Method::MovedCsiSnapshot { class, group: None, .. }) =
+                method
+            else {
+                continue;
+            };
             let claim = decided.claim.as_ref().and_then(|key| self.inventory.claims.get(key));
             let volume = decided.volume.as_ref().and_then(|name| self.inventory.volumes.get(name));
             let (Some(claim), Some(driver)) = (claim, volume.and_then(PersistentVolume::driver)) else { continue };

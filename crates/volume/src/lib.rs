@@ -36,4 +36,6 @@ pub use restore_plan::{
     RetainedPlan, RetainedVolume, SavedClaim, SavedFiles, SavedVolume, UnsupportedMethod, VolumeFiles, VolumeHere,
     VolumeOfClaim, VolumePermissions, VolumeRefusal, is_foreign, plan_claim, plan_retained, plan_volume,
 };
-pub use verdict::{Blocker, Flags, Group, GroupTrouble, Method, MethodReason, Verdict};
+pub use verdict::{
+    BackupMovers, Blocker, DriverSnapshot, Flags, Group, GroupTrouble, Method, MethodReason, MissingMover, Verdict,
+};

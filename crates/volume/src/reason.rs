@@ -1,6 +1,6 @@
 //! Says in words why something is done with a volume, and what would have to change.
 
-use crate::verdict::{Blocker, Group, Method, MethodReason, Verdict};
+use crate::verdict::{Blocker, DriverSnapshot, Group, Method, MethodReason, Verdict};
 use std::borrow::Cow;
 
 /// The ways of saving in which Velero's record of skipped volumes says why it did not (backup.md 2.4).
@@ -9,29 +9,33 @@ const FILES: &str = "podvolume";
 const SNAPSHOT: &str = "volumeSnapshot";
 const CSI: &str = "csiSnapshot";
 
+impl DriverSnapshot<'_> {
+    fn done(&self) -> String {
+        let of_class = match (self.group, self.class) {
+            (Some(Group { value, class }), _) if class.is_empty() => format!(" with the group {value}"),
+            (Some(Group { value, class }), _) => format!(" with the group {value}, of the class {class}"),
+            (None, "") => String::new(),
+            (None, class) => format!(" of the class {class}"),
+        };
+        match self.data_mover {
+            None => format!("CSI snapshot{of_class}"),
+            Some("") => format!("CSI snapshot{of_class} whose data is moved"),
+            Some(mover) => format!("CSI snapshot{of_class} whose data {mover} moves"),
+        }
+    }
+}
+
 impl Verdict {
     /// The decision in a few words, such as `CSI snapshot`.
     #[must_use]
     pub fn done(&self) -> String {
+        if let Some(snapshot) = self.method.driver_snapshot() {
+            return snapshot.done();
+        }
         match &self.method {
             Method::NativeSnapshot => "native snapshot".to_owned(),
-            Method::CsiSnapshot { group: Some(Group { value, class }), .. } if class.is_empty() => {
-                format!("CSI snapshot with the group {value}")
-            }
-            Method::CsiSnapshot { group: Some(Group { value, class }), .. } => {
-                format!("CSI snapshot with the group {value}, of the class {class}")
-            }
-            Method::CsiSnapshot { class, group: None } if class.is_empty() => "CSI snapshot".to_owned(),
-            Method::CsiSnapshot { class, group: None } => format!("CSI snapshot of the class {class}"),
-            Method::MovedCsiSnapshot { data_mover, group, .. } => {
-                let with = group.as_ref().map(|group| format!(" with the group {}", group.value)).unwrap_or_default();
-                match data_mover.as_str() {
-                    "" => format!("CSI snapshot{with} whose data is moved"),
-                    mover => format!("CSI snapshot{with} whose data {mover} moves"),
-                }
-            }
             Method::FsBackup { pod, volume } => format!("file system backup from the pod {pod} (volume {volume})"),
-            Method::Skip => "nothing".to_owned(),
+            Method::CsiSnapshot { .. } | Method::MovedCsiSnapshot { .. } | Method::Skip => "nothing".to_owned(),
         }
     }
 

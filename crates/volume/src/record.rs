@@ -7,7 +7,7 @@ use lifeboat_api::Time;
 use lifeboat_archive::native_snapshot::NativeSnapshot;
 use lifeboat_archive::volume_info::{
     BackupVolumeInfo, CSI_SNAPSHOT, CsiSnapshotInfo, FAILED, NATIVE_SNAPSHOT, NativeSnapshotInfo, POD_VOLUME_BACKUP,
-    PVB_INFO, PodVolumeBackupInfo, PvInfo, SUCCEEDED,
+    PVB_INFO, PodVolumeBackupInfo, PvInfo, SUCCEEDED, UPLOAD_INFO, UploadInfo,
 };
 use lifeboat_object::first_names;
 use std::collections::{BTreeMap, BTreeSet};
@@ -76,6 +76,15 @@ pub enum Report {
         /// The facts about it for the volume information.
         info: CsiSnapshotInfo,
     },
+    /// The CSI driver has taken a snapshot, and a data mover was asked for its data. The end of the operation says what came of it.
+    Moved {
+        /// The CSI driver.
+        driver: String,
+        /// The value of the label of the claims that it was taken with; empty for none.
+        group: String,
+        /// The facts about it for the volume information.
+        info: UploadInfo,
+    },
     /// A node agent has saved the files.
     PodVolume {
         /// The time when it was begun.
@@ -114,10 +123,15 @@ pub enum Report {
 }
 
 impl Report {
-    /// Returns true if the data is safe.
+    /// Returns true if the data is safe, or nothing but a data mover is waited for.
     #[must_use]
     pub fn is_saved(&self) -> bool {
-        matches!(self, Self::CsiSnapshot { .. } | Self::NativeSnapshot { .. } | Self::PodVolume { .. })
+        match self {
+            Self::CsiSnapshot { .. } | Self::Moved { .. } | Self::NativeSnapshot { .. } | Self::PodVolume { .. } => {
+                true
+            }
+            Self::NativeFailed { .. } | Self::NotOwned { .. } | Self::Failed { .. } => false,
+        }
     }
 
     /// The reason of the failure, which is an error in the results; `None` when it did not fail.
@@ -125,15 +139,17 @@ impl Report {
     pub fn failure(&self) -> Option<&str> {
         match self {
             Self::Failed { why } | Self::NativeFailed { why, .. } => Some(why),
-            Self::CsiSnapshot { .. } | Self::NativeSnapshot { .. } | Self::NotOwned { .. } | Self::PodVolume { .. } => {
-                None
-            }
+            Self::CsiSnapshot { .. }
+            | Self::Moved { .. }
+            | Self::NativeSnapshot { .. }
+            | Self::NotOwned { .. }
+            | Self::PodVolume { .. } => None,
         }
     }
 }
 
 /// The reason for which the data of a volume is not saved whose verdict needs a mover.
-const NO_MOVER: &str = "and this version of Lifeboat cannot move the data of snapshots";
+const NO_MOVER: &str = "and no data mover is there that does it";
 /// The same of one that is saved by its files.
 const NO_NODE_AGENT: &str = "and no node agent is there that does it";
 
@@ -175,6 +191,12 @@ pub fn records(verdicts: &Verdicts, saved: &SavedObjects, reports: &Reports) -> 
                 info.start_timestamp = *taken;
                 info.csi_snapshot_info = Some(snapshot.clone());
             }
+            (_, Some(Report::Moved { driver, group, info: upload })) => {
+                CSI_SNAPSHOT.clone_into(&mut info.backup_method);
+                info.snapshot_data_moved = true;
+                info.csi_snapshot_info = Some(moved_out_of(driver, group));
+                info.other.extend(serde_json::to_value(upload).ok().map(|upload| (UPLOAD_INFO.to_owned(), upload)));
+            }
             (_, Some(Report::PodVolume { begun, ended, info: files })) => {
                 (info.start_timestamp, info.completion_timestamp) = (*begun, *ended);
                 POD_VOLUME_BACKUP.clone_into(&mut info.backup_method);
@@ -197,7 +219,9 @@ pub fn records(verdicts: &Verdicts, saved: &SavedObjects, reports: &Reports) -> 
                 };
                 info.other.extend(serde_json::to_value(files).ok().map(|files| (PVB_INFO.to_owned(), files)));
             }
-            (Method::CsiSnapshot { .. }, Some(Report::Failed { why })) => failed(&mut info, why.clone()),
+            (Method::CsiSnapshot { .. } | Method::MovedCsiSnapshot { .. }, Some(Report::Failed { why })) => {
+                failed(&mut info, why.clone());
+            }
             (method, report) => {
                 info.skipped = true;
                 let why = match report {
@@ -222,6 +246,19 @@ pub fn records(verdicts: &Verdicts, saved: &SavedObjects, reports: &Reports) -> 
         .push(info);
     }
     [skipped, native, snapshots].concat()
+}
+
+/// The snapshot that data is moved out of, as Velero records it: it is gone when the backup ends.
+fn moved_out_of(driver: &str, group: &str) -> CsiSnapshotInfo {
+    let unknown = || "unknown".to_owned();
+    CsiSnapshotInfo {
+        snapshot_handle: unknown(),
+        vsc_name: unknown(),
+        operation_id: unknown(),
+        driver: driver.to_owned(),
+        volume_group: group.to_owned(),
+        ..CsiSnapshotInfo::default()
+    }
 }
 
 /// Records a CSI snapshot that was not taken.

@@ -1,6 +1,7 @@
 //! Verdicts on volumes, with their reasons.
 
 use crate::class::ClassTrouble;
+use crate::restore_plan::is_foreign;
 use lifeboat_api::{BackupSpec, Features, VolumeGroupFallback};
 
 /// The settings of the backup and the server for all volumes.
@@ -28,11 +29,69 @@ pub struct Flags {
     pub serves_groups: bool,
     /// True when claims that cannot be snapshotted together have snapshots by themselves: `spec.volumeGroupFallback`.
     pub falls_back: bool,
+    /// The movers that are there.
+    pub movers: BackupMovers,
+}
+
+/// The movers of data that the environment of a backup has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BackupMovers {
+    /// True when a server makes the backup, so that movers can be asked by resources beside its Backup.
+    pub are_asked: bool,
+    /// True when a node agent is there.
+    pub has_node_agent: bool,
+}
+
+/// A mover that is needed and not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MissingMover {
+    /// The node agent.
+    NodeAgent,
+    /// A server, which alone asks the data movers of others.
+    Server,
+}
+
+impl MissingMover {
+    /// The reason for which nothing moves the data, as the end of a sentence.
+    #[must_use]
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::NodeAgent => {
+                "no node agent is there that does it (`install --use-node-agent`; `local backup` has none)"
+            }
+            Self::Server => "a server alone asks the data movers of others (`local backup` asks none)",
+        }
+    }
+
+    /// The change that would have the data saved.
+    #[must_use]
+    pub fn advice(self) -> &'static str {
+        match self {
+            Self::NodeAgent => "bring a node agent into the cluster (`install --use-node-agent`)",
+            Self::Server => "let a server make the backup",
+        }
+    }
+}
+
+impl BackupMovers {
+    /// The mover that this method needs and that is missing.
+    #[must_use]
+    pub fn lack_of(self, method: &Method) -> Option<MissingMover> {
+        match method {
+            Method::MovedCsiSnapshot { data_mover, .. } if is_foreign(data_mover) => {
+                (!self.are_asked).then_some(MissingMover::Server)
+            }
+            Method::MovedCsiSnapshot { .. } | Method::FsBackup { .. } => {
+                (!self.has_node_agent).then_some(MissingMover::NodeAgent)
+            }
+            Method::NativeSnapshot | Method::CsiSnapshot { .. } | Method::Skip => None,
+        }
+    }
 }
 
 impl Flags {
     /// The flags of a backup whose defaults are filled in, on a server with these features. `serves_snapshots`,
-    /// `native`, `saves_claims` and `serves_groups` are not known from these.
+    /// `native`, `saves_claims`, `serves_groups` and `movers` are not known from these.
     #[must_use]
     pub fn of(spec: &BackupSpec, features: Features) -> Self {
         Self {
@@ -47,6 +106,7 @@ impl Flags {
             group_label: spec.volume_group_snapshot_label_key.clone(),
             serves_groups: false,
             falls_back: spec.volume_group_fallback == Some(VolumeGroupFallback::Single),
+            movers: BackupMovers::default(),
         }
     }
 }
@@ -119,11 +179,33 @@ pub struct GroupTrouble {
     pub advice: &'static str,
 }
 
+/// The snapshot that a CSI driver takes, whatever becomes of its data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DriverSnapshot<'a> {
+    /// The snapshot class; empty where none is chosen yet, and for a member of a group.
+    pub class: &'a str,
+    /// The claims with which it is taken at one moment; `None` when it is taken by itself.
+    pub group: Option<&'a Group>,
+    /// The mover of its data, which is empty for the one that is built in; `None` when the data stays in the storage.
+    pub data_mover: Option<&'a str>,
+}
+
 impl Method {
     /// Returns true if it needs a mover.
     #[must_use]
     pub fn needs_mover(&self) -> bool {
         matches!(self, Self::MovedCsiSnapshot { .. } | Self::FsBackup { .. })
+    }
+
+    /// The snapshot that a CSI driver takes for it; `None` when none does.
+    #[must_use]
+    pub fn driver_snapshot(&self) -> Option<DriverSnapshot<'_>> {
+        let (class, group, data_mover) = match self {
+            Self::CsiSnapshot { class, group } => (class, group, None),
+            Self::MovedCsiSnapshot { class, data_mover, group } => (class, group, Some(data_mover.as_str())),
+            Self::NativeSnapshot | Self::FsBackup { .. } | Self::Skip => return None,
+        };
+        Some(DriverSnapshot { class, group: group.as_ref(), data_mover })
     }
 }
 

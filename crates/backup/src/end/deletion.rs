@@ -5,7 +5,7 @@ use crate::end::look_after::open_options;
 use crate::end::repository_snapshots::keep_repository_snapshots;
 use crate::env::Env;
 use crate::request::lane::ScopedAction;
-use crate::volumes::snapshots::{remove_before, remove_csi, remove_native};
+use crate::volumes::snapshots::{remove_before, remove_csi, remove_native, stop_useless_uploads};
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
@@ -44,6 +44,9 @@ const MOST_TOLD: usize = 200;
 pub async fn run_delete_actions(backup: &Backup, uid: &str, env: &Env) -> Result<(), Vec<String>> {
     keep_repository_snapshots(backup, uid, env).await.map_err(|e| vec![e])?;
     let mut failed = DeletionFailures::default();
+    if !stop_useless_uploads(backup, env, |_| false).await {
+        failed.add("data movers still work for this backup; the log of the server says why".to_owned());
+    }
     let unproven = Unproven::default();
     let mut calling = ActionCall { backup, uid, unproven: &unproven, failed: &mut failed, env };
     if let Err(e) = Box::pin(calling.call_actions()).await {

@@ -1,5 +1,6 @@
 //! Stores the record, log and results of a backup that failed.
 
+use crate::end::moved_volumes::of_failed_backup;
 use crate::env::Env;
 use crate::error::BackupError;
 use crate::output::seal::{Native, log_content};
@@ -9,16 +10,18 @@ use crate::volumes::snapshots::tell_native;
 use lifeboat_api::Backup;
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::sidecar;
+use lifeboat_archive::volume_info::BackupVolumeInfo;
 use lifeboat_object::ResultScope;
 use lifeboat_store::{ClaimOutcome, StoreError};
+use lifeboat_volume::data_movement::backup::moved_uploads;
 use lifeboat_volume::native::{RemainingSnapshot, noted};
 use std::collections::BTreeMap;
 
 /// Stores log, results and record of a backup that failed, so that its log can be read and its files can be deleted
 /// like those of any other. Gives the record: `backup` with the counts of its warnings and errors.
 ///
-/// The native snapshots that are still noted are named in the backup's file of native snapshots, so that they are
-/// deleted with the backup.
+/// The native snapshots that are still noted are named in the backup's file of native snapshots, and what data movers have brought
+/// into repositories in its volume information, so that they are deleted with the backup.
 ///
 /// `backup` is in its last state. The archive of a failed backup never becomes visible; a backup of this UID that is
 /// complete stays as it is, and nothing is stored.
@@ -32,12 +35,17 @@ pub async fn record_failure(mut backup: Backup, settings: &Settings, env: &Env) 
         ClaimOutcome::Complete(complete) => return Ok(*complete),
     };
     let native = native(&backup, env).await;
+    let moved = moved(&backup, env).await;
     env.operation.journal.error(&ResultScope::Velero, &backup.status.failure_reason);
     let closed = env.operation.journal.close();
     let count = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
     (backup.status.warnings, backup.status.errors) = (count(closed.warnings), count(closed.errors));
     let results = sidecar::encode(&closed.results).map_err(|e| StoreError::Encode("the results", e))?;
     writer.put(BackupFile::VolumeSnapshots, native.encode()?).await?;
+    if !moved.is_empty() {
+        let moved = StoreError::encoded("the volume information", sidecar::encode(&moved))?;
+        writer.put(BackupFile::VolumeInfo, moved).await?;
+    }
     writer.put(BackupFile::Results, results).await?;
     writer.put(BackupFile::Logs, log_content(closed.log)).await?;
     writer.commit(&backup, &settings.tool, BTreeMap::new(), &cluster_version).await?;
@@ -60,4 +68,18 @@ async fn native(backup: &Backup, env: &Env) -> Native {
     tell_native(&unheard, &metadata.name, env);
     let left = left.iter().filter_map(|one| one.record(&metadata.name, &metadata.uid)).collect();
     Native { left, ..Native::default() }
+}
+
+/// The volumes whose data lies in a repository already.
+async fn moved(backup: &Backup, env: &Env) -> Vec<BackupVolumeInfo> {
+    match moved_uploads(backup, &env.cluster).await {
+        Ok(uploads) => of_failed_backup(&uploads),
+        // Who may not see them has not made any.
+        Err(e) if e.is_denied() => Vec::new(),
+        Err(e) => {
+            let text = format!("what data movers have brought into repositories for this backup may stay there: {e}");
+            env.operation.journal.warn(&ResultScope::Velero, text);
+            Vec::new()
+        }
+    }
 }

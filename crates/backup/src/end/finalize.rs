@@ -1,14 +1,15 @@
 //! The second door: ends a backup whose operations have ended (backup.md 1.15).
 
 use crate::end::look_after::{open_options, read};
+use crate::end::moved_volumes::{failed_moves, moved_snapshots, note_uploads};
 use crate::end::post_operation_items::save_again;
 use crate::env::Env;
 use crate::error::FinalizeError;
 use crate::output::entry::ArchiveEntry;
 use crate::output::seal::log_content;
 use crate::run::subject;
-use crate::volumes::snapshots::release_snapshots;
-use lifeboat_api::{Backup, BackupPhase, BackupStatus, OperationPhase, Time};
+use crate::volumes::snapshots::{release_snapshots, remove_moved_snapshots};
+use lifeboat_api::{Backup, BackupPhase, BackupStatus, DataUpload, GROUP, OperationPhase, Resource, Time};
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::operations::BackupOperation;
 use lifeboat_archive::sidecar::{self, ResourceList};
@@ -44,30 +45,35 @@ async fn end(mut record: Backup, has_failed: bool, is_cancelled: bool, env: &Env
     let name = record.metadata.name.clone();
     let operations = read(&name, env).await?;
     let mut change = Changes::default();
+    let mut unprotected = 0;
     if !operations.is_empty() {
         env.operation.journal.info("Finalizing the backup", &[("operations", &operations.len().to_string())]);
         operations.iter().for_each(|operation| tell_failed(operation, env));
         let before = StoredFiles::read(&name, env).await?;
-        let wanted = to_be_saved_again(operations.iter().filter(|operation| !before.knows_the_end_of(operation)));
-        let saved = if is_cancelled && !wanted.is_empty() {
-            let objects =
-                if wanted.len() == 1 { "1 object stands" } else { &format!("{} objects stand", wanted.len()) };
-            let message = format!("cancelled on request: {objects} in the archive as before their operations");
-            env.operation.journal.error(&ResultScope::Velero, message);
-            Vec::new()
-        } else if wanted.is_empty() {
-            Vec::new()
-        } else {
-            Box::pin(save_again(wanted, &record, env)).await?
+        let mut wanted = to_be_saved_again(operations.iter().filter(|operation| !before.knows_the_end_of(operation)));
+        if is_cancelled {
+            // The DataUploads name what lies in repositories, and is found and deleted by that.
+            let (uploads, others): (BTreeMap<_, _>, BTreeMap<_, _>) =
+                wanted.into_iter().partition(|(key, _)| is_upload(key));
+            tell_not_saved(others.len(), env);
+            wanted = uploads;
+        }
+        let saved = match wanted.is_empty() {
+            true => Vec::new(),
+            false => Box::pin(save_again(wanted, &record, env)).await?,
         };
-        change = before.changes(saved, &operations, env)?;
-        if has_snapshots(&operations) {
+        let ended = volumes(before.volumes.clone(), &saved, &operations);
+        let moved = moved_snapshots(ended.as_ref().or(before.volumes.as_ref()));
+        unprotected = failed_moves(ended.as_ref().or(before.volumes.as_ref()));
+        change = before.changes(saved, ended, env)?;
+        if has_snapshots(&operations) || !moved.claims.is_empty() {
             // What the snapshots are must be stored before their objects go: whoever has to do this again cannot read them.
             let told = env.operation.journal.counts();
             apply_changes(&mut record.status, &change);
             store(std::mem::take(&mut change), &record, env).await?;
             let named = to_be_saved_again(operations.iter());
             Box::pin(release_snapshots(&record.metadata.uid, named.keys(), env)).await;
+            Box::pin(remove_moved_snapshots(&record.metadata.uid, &moved, env)).await;
             if env.operation.journal.counts() != told {
                 change = before.told(env)?;
             }
@@ -79,8 +85,26 @@ async fn end(mut record: Backup, has_failed: bool, is_cancelled: bool, env: &Env
         false => BackupPhase::Completed,
     });
     record.status.completion_timestamp = Some(Time::new((env.operation.clock)()));
+    // They counted as protected as long as their data mover was waited for. Only the last record has them: it is not made twice.
+    record.status.unprotected_volumes += unprotected;
     store(change, &record, env).await?;
     Ok(record)
+}
+
+/// Returns true for a DataUpload.
+fn is_upload(key: &ObjectKey) -> bool {
+    key.resource.group == GROUP && key.resource.resource == DataUpload::PLURAL
+}
+
+/// Tells that objects of a cancelled backup are not saved again.
+fn tell_not_saved(count: usize, env: &Env) {
+    let objects = match count {
+        0 => return,
+        1 => "1 object stands".to_owned(),
+        count => format!("{count} objects stand"),
+    };
+    let message = format!("cancelled on request: {objects} in the archive as before their operations");
+    env.operation.journal.error(&ResultScope::Velero, message);
 }
 
 /// Returns true if some of the operations are of snapshots, whose objects are to leave the cluster.
@@ -152,7 +176,7 @@ impl StoredFiles {
     fn changes(
         &self,
         saved: Vec<ArchiveEntry>,
-        operations: &[BackupOperation],
+        volumes: Option<Vec<BackupVolumeInfo>>,
         env: &Env,
     ) -> Result<Changes, StoreError> {
         let mut resources = self.resources.clone();
@@ -164,7 +188,7 @@ impl StoredFiles {
             env.operation.journal.info("Saved objects again", &[("count", &saved.len().to_string())]);
         }
         let mut files = Vec::new();
-        if let Some(volumes) = volumes(self.volumes.clone(), &saved, operations) {
+        if let Some(volumes) = volumes {
             files.push((
                 BackupFile::VolumeInfo,
                 StoreError::encoded("the volume information", sidecar::encode(&volumes))?.into(),
@@ -216,7 +240,7 @@ fn volumes(
     let is_content = |entry: &&ArchiveEntry| entry.resource.resource == "volumesnapshotcontents";
     let contents: HashMap<&str, &ArchiveEntry> =
         saved.iter().filter(is_content).map(|entry| (entry.name.as_str(), entry)).collect();
-    let mut is_changed = false;
+    let mut is_changed = note_uploads(&mut volumes, saved, operations);
     for volume in &mut volumes {
         let operation_id = volume.csi_snapshot_info.as_ref().map_or("", |snapshot| &snapshot.operation_id);
         let Some(operation) = ended.get(operation_id).filter(|operation| is_of(volume, operation)) else { continue };

@@ -98,8 +98,10 @@ pub(crate) async fn seal(unsealed: Unsealed, env: &Env) -> Result<UnrecordedBack
     status.volume_snapshots_attempted = i64::try_from(native.snapshots.len()).unwrap_or(i64::MAX);
     let taken = native.snapshots.iter().filter(|snapshot| snapshot.is_taken()).count();
     status.volume_snapshots_completed = i64::try_from(taken).unwrap_or(i64::MAX);
-    // compat: those count that were taken, since Velero counts the VolumeSnapshots that stand in the cluster by now.
-    let taken = volumes.iter().filter(|volume| volume.csi_snapshot_info.is_some()).count();
+    // compat: those count that were taken, since Velero counts the VolumeSnapshots that stand in the cluster by now. Of data that is moved
+    // none do.
+    let is_snapshot = |volume: &&BackupVolumeInfo| volume.csi_snapshot_info.is_some() && !volume.snapshot_data_moved;
+    let taken = volumes.iter().filter(is_snapshot).count();
     status.csi_volume_snapshots_attempted = i64::try_from(taken).unwrap_or(i64::MAX);
     status.warnings = i64::try_from(warnings).unwrap_or(i64::MAX);
     status.errors = i64::try_from(errors).unwrap_or(i64::MAX);

@@ -6,7 +6,7 @@ use crate::objects::{ObjectsRequest, scope};
 use crate::preview::PreviewedVolume;
 use crate::request::load::policies;
 use crate::request::settings::{Request, prepare};
-use crate::volumes::file_backups::are_there;
+use crate::volumes::file_backups::find_movers;
 use crate::volumes::mover_check::survey_volumes;
 use crate::volumes::outcomes::refusal;
 use lifeboat_object::Results;
@@ -35,18 +35,18 @@ pub async fn explain_volumes(request: &Request, env: &Env) -> Result<VolumeExpla
     let version = env.cluster.version().await?;
     let backup = prepare(request, &version, (env.operation.clock)())?;
     let policies = policies(&backup, &request.settings, env).await?;
-    let wanted = ObjectsRequest { backup: &backup, policies: policies.as_ref(), settings: &request.settings };
-    let saves_files = are_there(&backup, &request.settings, env).await?;
+    let (settings, movers) = (&request.settings, find_movers(&backup, &request.settings, env).await?);
+    let wanted = ObjectsRequest { backup: &backup, policies: policies.as_ref(), settings, movers };
     let scope = Arc::new(scope(wanted, None, env).await?);
     let verdicts = survey_volumes(&scope, env).await?;
     let to_be_protected = verdicts.iter().filter(|decided| is_to_be_protected(decided, &verdicts));
     Ok(VolumeExplanation {
         unprotected: to_be_protected
-            .map(|decided| PreviewedVolume::of(decided, saves_files))
+            .map(|decided| PreviewedVolume::of(decided, movers))
             .filter(|volume| volume.advice.is_some())
             .collect(),
-        volumes: verdicts.iter().map(|decided| PreviewedVolume::of(decided, saves_files)).collect(),
-        refusal: refusal(verdicts.iter(), saves_files).filter(|_| !backup.spec.allow_unprotected),
+        volumes: verdicts.iter().map(|decided| PreviewedVolume::of(decided, movers)).collect(),
+        refusal: refusal(verdicts.iter(), movers).filter(|_| !backup.spec.allow_unprotected),
         results: env.operation.journal.close().results,
     })
 }

@@ -1,4 +1,4 @@
-//! Volumes that are saved by their files: the node agent that does it, and the outcomes.
+//! Movers of data: those that are there, and volumes that are saved by their files with the outcomes.
 
 use crate::env::Env;
 use crate::error::BackupError;
@@ -8,24 +8,25 @@ use lifeboat_archive::volume_info::PodVolumeBackupInfo;
 use lifeboat_object::ResultScope;
 use lifeboat_volume::facts::ClaimKey;
 use lifeboat_volume::fs_backup::{FileBackupEnd, FileBackupSettings, FileBackups, has_node_agent};
-use lifeboat_volume::{DecidedVolume, Method, Report, Reports, Verdicts};
+use lifeboat_volume::{BackupMovers, DecidedVolume, Method, Report, Reports, Verdicts};
 use std::sync::Arc;
 
-/// Finds out whether files of volumes can be saved: a node agent is in the namespace of the backup. One that cannot be seen counts as
-/// missing, with a warning.
-pub(crate) async fn are_there(backup: &Backup, settings: &Settings, env: &Env) -> Result<bool, BackupError> {
+/// Finds out which movers are there: a node agent in the namespace of the backup. One that cannot be seen counts as missing, with a
+/// warning.
+pub(crate) async fn find_movers(backup: &Backup, settings: &Settings, env: &Env) -> Result<BackupMovers, BackupError> {
     let namespace = &backup.metadata.namespace;
     if !settings.movers.may_be_used || namespace.is_empty() {
-        return Ok(false);
+        return Ok(BackupMovers::default());
     }
-    match has_node_agent(&env.cluster, namespace).await {
+    let has_node_agent = match has_node_agent(&env.cluster, namespace).await {
         Err(e) if e.is_denied() => {
             let text = format!("the server may not see if there is a node agent, so none is used: {e}");
             env.operation.journal.warn(&ResultScope::Velero, text);
-            Ok(false)
+            false
         }
-        found => Ok(found?),
-    }
+        found => found?,
+    };
+    Ok(BackupMovers { are_asked: true, has_node_agent })
 }
 
 /// Creates what saves the files of the volumes of a backup.

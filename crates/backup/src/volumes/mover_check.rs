@@ -18,10 +18,10 @@ use lifeboat_volume::{Flags, Verdicts};
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
-/// Refuses a backup whose volumes need movers, before anything is done ([`refusal`]). Read errors on the way are
+/// Refuses a backup whose volumes need movers that are not there, before anything is done ([`refusal`]). Read errors on the way are
 /// reported when the backup is made.
-pub(crate) async fn check_movers(wanted: ObjectsRequest<'_>, saves_files: bool, env: &Env) -> Result<(), BackupError> {
-    let ObjectsRequest { backup, policies, settings } = wanted;
+pub(crate) async fn check_movers(wanted: ObjectsRequest<'_>, env: &Env) -> Result<(), BackupError> {
+    let ObjectsRequest { backup, policies, settings, movers } = wanted;
     let flags = Flags::of(&backup.spec, settings.features);
     if backup.spec.allow_unprotected || !may_need_movers(policies, &flags) {
         return Ok(());
@@ -34,7 +34,7 @@ pub(crate) async fn check_movers(wanted: ObjectsRequest<'_>, saves_files: bool, 
     let env = Env { operation: quiet, ..env.clone() };
     let scope = Arc::new(scope(wanted, None, &env).await?);
     let verdicts = survey_volumes(&scope, &env).await?;
-    refusal(verdicts.iter(), saves_files).map_or(Ok(()), |why| Err(ValidationErrors(vec![why]).into()))
+    refusal(verdicts.iter(), movers).map_or(Ok(()), |why| Err(ValidationErrors(vec![why]).into()))
 }
 
 /// Reads the pods, claims and volumes in scope, and decides. Objects that cannot be read are errors in the journal.

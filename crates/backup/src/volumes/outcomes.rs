@@ -14,8 +14,8 @@ use lifeboat_volume::facts::ClaimKey;
 use lifeboat_volume::fs_backup::FileBackups;
 use lifeboat_volume::native::NativeSnapshots;
 use lifeboat_volume::{
-    DecidedVolume, Flags, Method, MethodReason, Report, Reports, Rules, SavedObjects, Verdicts, VolumeInventory,
-    records, unprotected, unprotected_warning,
+    BackupMovers, DecidedVolume, Flags, MethodReason, MissingMover, Report, Reports, Rules, SavedObjects, Verdicts,
+    VolumeInventory, records, unprotected, unprotected_warning,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -105,9 +105,6 @@ impl VolumeOutcomes {
 /// Start of an error about the data of a claim in the results.
 const NOT_SAVED: &str = "the data of the claim is not saved";
 
-/// The reason for which files of volumes are not saved.
-const NO_NODE_AGENT: &str = "no node agent is there that does it (`install --use-node-agent`; `local backup` has none)";
-
 /// The parts of a backup that save the data of volumes.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct VolumeSavers<'a> {
@@ -122,8 +119,11 @@ pub(crate) struct Volumes {
     verdicts: Verdicts,
     saved: SavedObjects,
     reports: Reports,
-    /// Namespaces and names of the VolumeSnapshots that were taken, and of their groups.
+    /// Namespaces and names of the VolumeSnapshots that were taken, of their groups, and of those by whose names data movers take
+    /// them over.
     snapshots: BTreeSet<(String, String)>,
+    /// The names of the DataUploads of the volumes that are in the backup.
+    uploads: BTreeSet<String>,
     /// True when a group that no claim names any more may be in the cluster.
     may_have_left_groups: bool,
 }
@@ -143,6 +143,7 @@ impl Volumes {
             let why = match taken.get(claim) {
                 // Without the claim nothing in the backup names it.
                 _ if !saved.claims.contains(claim) => Some("the claim itself is not in the backup".to_owned()),
+                _ if matches!(report, Report::Moved { .. }) => None,
                 taken => taken.and_then(|taken| lacks(&snapshots, taken)),
             };
             if let Some(why) = why {
@@ -157,8 +158,19 @@ impl Volumes {
             let group = taken.group.as_ref().map(|group| group.name.clone());
             group.into_iter().chain([taken.name.clone()]).map(move |name| (taken.namespace.clone(), name))
         });
-        let (snapshots, may_have_left_groups) = (names.collect(), csi.is_some_and(CsiSnapshots::may_have_left_groups));
-        Self { verdicts, saved, reports, snapshots, may_have_left_groups }
+        let (mut snapshots, may_have_left_groups): (BTreeSet<(String, String)>, bool) =
+            (names.collect(), csi.is_some_and(CsiSnapshots::may_have_left_groups));
+        let uploads = csi.map(CsiSnapshots::begun_uploads).unwrap_or_default().into_iter();
+        let uploads: BTreeMap<String, String> =
+            uploads.filter(|(claim, _)| is_saved(claim)).map(|(_, (namespace, name))| (name, namespace)).collect();
+        snapshots.extend(uploads.iter().map(|(name, namespace)| (namespace.clone(), name.clone())));
+        let uploads = uploads.into_keys().collect();
+        Self { verdicts, saved, reports, snapshots, uploads, may_have_left_groups }
+    }
+
+    /// Returns true if the DataUpload of this name is of a volume of the backup.
+    pub(crate) fn has_upload(&self, name: &str) -> bool {
+        self.uploads.contains(name)
     }
 
     /// Returns true if this VolumeSnapshot, or VolumeGroupSnapshot, holds the data of a volume of the backup.
@@ -254,10 +266,7 @@ impl Volumes {
         for decided in self.decided().filter(is_open) {
             let namespace = decided.claim.as_ref().map(|claim| claim.namespace.clone());
             let namespace = namespace.or_else(|| decided.of_pod.as_ref().map(|(namespace, ..)| namespace.clone()));
-            let lack = match decided.verdict.method {
-                Method::FsBackup { .. } => NO_NODE_AGENT,
-                _ => "this version of Lifeboat cannot move the data of snapshots",
-            };
+            let lack = self.verdicts.missing_mover(decided).map_or("nothing was begun", MissingMover::reason);
             let text = format!(
                 "the data of {} is not saved: {}: a {} is to be made, and {lack}; --allow-unprotected makes the backup without it",
                 decided.name(),
@@ -295,19 +304,18 @@ pub(crate) fn ask_for_movers(policies: &ResourcePolicies) -> bool {
     policies.volume_rules().any(|rule| matches!(rule.action.name(), "fs-backup" | "snapshot-datamover"))
 }
 
-/// The reason for which a backup may not begin: volumes whose data this version cannot move, though the backup, a
-/// policy or a default of the server asks for it. A mover that only a pod's annotation asks for is an error of that
-/// volume instead. `saves_files` is true when there is a node agent for volumes that are saved by their files.
-pub(crate) fn refusal<'a>(decided: impl Iterator<Item = &'a DecidedVolume>, saves_files: bool) -> Option<String> {
+/// The reason for which a backup may not begin: volumes whose data nothing there can move, though the backup, a policy or a
+/// default of the server asks for it. A mover that only a pod's annotation asks for is an error of that volume instead.
+pub(crate) fn refusal<'a>(decided: impl Iterator<Item = &'a DecidedVolume>, movers: BackupMovers) -> Option<String> {
     let mut names: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    let mut is_of_files = false;
+    let mut missing = BTreeSet::new();
     for decided in decided {
         let verdict = &decided.verdict;
-        let is_saved = saves_files && matches!(verdict.method, Method::FsBackup { .. });
-        if is_saved || !verdict.method.needs_mover() || matches!(verdict.why, MethodReason::Annotation { .. }) {
+        let Some(lack) = movers.lack_of(&verdict.method) else { continue };
+        if matches!(verdict.why, MethodReason::Annotation { .. }) {
             continue;
         }
-        is_of_files |= matches!(verdict.method, Method::FsBackup { .. });
+        missing.insert(lack);
         let rule = match &verdict.why {
             MethodReason::FsBackupByDefault { .. } => {
                 "files are saved by default (defaultVolumesToFsBackup)".to_owned()
@@ -324,11 +332,8 @@ pub(crate) fn refusal<'a>(decided: impl Iterator<Item = &'a DecidedVolume>, save
             format!("{rule}: {}", first_names(&names))
         })
         .collect();
-    let lack = if saves_files || !is_of_files {
-        "this version of Lifeboat cannot move the data of snapshots"
-    } else {
-        NO_NODE_AGENT
-    };
+    let lacks: Vec<&str> = missing.into_iter().map(MissingMover::reason).collect();
+    let lack = lacks.join(", and ");
     (!reasons.is_empty()).then(|| {
         format!(
             "the data of volumes would have to be moved, and {lack}: {}; --allow-unprotected (spec.allowUnprotected) makes the backup \

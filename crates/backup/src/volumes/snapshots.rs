@@ -10,14 +10,15 @@ use lifeboat_cluster::Cluster;
 use lifeboat_object::{Catalog, ObjectKey, ResultScope};
 use lifeboat_operation::Operation;
 use lifeboat_volume::csi::{
-    self, ClaimGroup, CsiBackup, CsiError, CsiSnapshots, GroupMember, HeldSnapshots, SNAPSHOT_API, SnapshotTypes,
-    release_all, remove_all, served, untaken,
+    self, ClaimGroup, CsiBackup, CsiError, CsiSnapshots, GroupMember, HeldSnapshots, MovedSnapshots, SNAPSHOT_API,
+    SnapshotTypes, WantedSnapshot, release_all, remove_all, remove_moved, served, untaken,
 };
+use lifeboat_volume::data_movement::backup::stop_uploads;
 use lifeboat_volume::facts::{ClaimKey, PersistentVolume};
 use lifeboat_volume::native::{
     NativeBackup, NativeSnapshots, RemainingSnapshot, Removal, SnapshotNote, noted, remove_noted,
 };
-use lifeboat_volume::{DecidedVolume, Group, Method, Priority, Verdicts};
+use lifeboat_volume::{DecidedVolume, DriverSnapshot, Group, Method, Priority, Verdicts};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -64,9 +65,10 @@ impl DueSnapshots {
     pub(crate) fn new(context: &Arc<SaveContext>) -> Self {
         let (csi, native) = (context.scope.lane.csi.clone(), context.scope.native.clone());
         let (mut claims, mut volumes) = (HashMap::new(), HashMap::new());
-        for DecidedVolume { claim, volume, verdict, .. } in context.verdicts.iter() {
-            match (&verdict.method, claim, volume) {
-                (Method::CsiSnapshot { .. }, Some(claim), _) if csi.is_some() => {
+        for decided in context.verdicts.iter() {
+            let is_of_driver = csi.is_some() && context.verdicts.driver_snapshot(decided).is_some();
+            match (&decided.verdict.method, &decided.claim, &decided.volume) {
+                (_, Some(claim), _) if is_of_driver => {
                     if let Some(number) = context.index.number(&claim.object().digest()) {
                         claims.insert(number, claim.clone());
                     }
@@ -117,18 +119,23 @@ impl DueSnapshots {
         }
         let Some(csi) = &self.csi else { return };
         for key in block.iter().filter_map(|number| self.claims.get(number)) {
-            let Some((Method::CsiSnapshot { class, group }, driver)) = self.method(key) else { continue };
-            match group {
-                None => self.verdicts.claim(key).into_iter().for_each(|claim| csi.begin(claim, line, driver, class)),
-                Some(group) => csi.begin_group(self.group(&key.namespace, group, driver), line),
+            let Some((snapshot, driver)) = self.wanted(key) else { continue };
+            match (snapshot.group, self.verdicts.claim(key)) {
+                (None, Some(claim)) => {
+                    let (driver, class) = (driver.to_owned(), snapshot.class.to_owned());
+                    csi.begin(claim, line, WantedSnapshot { driver, class, is_moved: snapshot.data_mover.is_some() });
+                }
+                (None, None) => {}
+                (Some(group), _) => csi.begin_group(self.group(&key.namespace, group, driver), line),
             }
         }
     }
 
-    /// The decision about a claim, and its driver.
-    fn method(&self, key: &ClaimKey) -> Option<(&Method, &str)> {
+    /// The snapshot that is wanted of a claim, and its driver.
+    fn wanted(&self, key: &ClaimKey) -> Option<(DriverSnapshot<'_>, &str)> {
         let decided = self.verdicts.of_claim(key)?;
-        Some((&decided.verdict.method, self.volume(decided).and_then(PersistentVolume::driver).unwrap_or_default()))
+        let driver = self.volume(decided).and_then(PersistentVolume::driver).unwrap_or_default();
+        Some((self.verdicts.driver_snapshot(decided)?, driver))
     }
 
     fn volume(&self, decided: &DecidedVolume) -> Option<&PersistentVolume> {
@@ -141,9 +148,9 @@ impl DueSnapshots {
         let members = self.groups.get(&(namespace.to_owned(), value.clone())).map(Vec::as_slice).unwrap_or_default();
         let members = members.iter().filter_map(|key| {
             let (claim, decided) = (self.verdicts.claim(key)?.clone(), self.verdicts.of_claim(key)?);
-            let Method::CsiSnapshot { class, .. } = &decided.verdict.method else { return None };
+            let DriverSnapshot { class, data_mover, .. } = self.verdicts.driver_snapshot(decided)?;
             let handle = self.volume(decided).map(|volume| volume.handle.clone()).unwrap_or_default();
-            Some(GroupMember { claim, handle, class: class.clone() })
+            Some(GroupMember { claim, handle, class: class.to_owned(), is_moved: data_mover.is_some() })
         });
         ClaimGroup {
             namespace: namespace.to_owned(),
@@ -160,6 +167,7 @@ impl DueSnapshots {
 /// and the native ones that are noted among its records. Returns true if all snapshots with a known name are gone;
 /// others are reported, and another call finds them. Only people can find a snapshot whose name was never received.
 pub async fn remove_snapshots(backup: &Backup, env: &Env) -> bool {
+    stop_useless_uploads(backup, env, |_| false).await;
     let left = remove_native(env, |_| true).await;
     tell_native(left.as_deref().unwrap_or_default(), &backup.metadata.name, env);
     let is_unheard = |left: &RemainingSnapshot| left.note.snapshot_id.is_empty();
@@ -167,6 +175,42 @@ pub async fn remove_snapshots(backup: &Backup, env: &Env) -> bool {
     remove_csi(&backup.metadata.uid, env, |_, _| false).await
         && is_before_gone
         && left.is_some_and(|left| left.iter().all(is_unheard))
+}
+
+/// Asks the data movers of a backup to stop, but those whose DataUpload is wanted, by its name: nobody can restore what they would
+/// bring into a repository. Those that cannot be asked are told of.
+pub(crate) async fn stop_useless_uploads(backup: &Backup, env: &Env, is_wanted: impl Fn(&str) -> bool) -> bool {
+    let stopped = timeout(LONGEST, stop_uploads(backup, is_wanted, &env.cluster)).await;
+    let why = match stopped {
+        Ok(Ok(())) => return true,
+        // Who may not see them has not made any.
+        Ok(Err(e)) if e.is_denied() => return true,
+        Ok(Err(e)) => e.to_string(),
+        Err(_) => late(),
+    };
+    let text = format!(
+        "data movers that work for this backup could not be asked to stop: {why}; set spec.cancel of the DataUploads with the label \
+         {LABEL_BACKUP_UID}={}",
+        backup.metadata.uid
+    );
+    env.operation.journal.warn(&ResultScope::Velero, text);
+    false
+}
+
+/// Removes the snapshots of an ended backup whose data was moved, or was to be, as far as their data movers have left them. What could
+/// not be is a warning: it is removed with the backup.
+pub(crate) async fn remove_moved_snapshots(backup_uid: &str, moved: &MovedSnapshots, env: &Env) {
+    if moved.claims.is_empty() {
+        return;
+    }
+    let removing = async {
+        let Some(types) = served(&env.cluster).await.map_err(|e| e.to_string())? else { return Ok(Vec::new()) };
+        remove_moved(&env.cluster, &types, backup_uid, moved).await.map_err(|e| e.to_string())
+    };
+    match timeout(IN_ALL, Box::pin(removing)).await.unwrap_or_else(|_| Err(late())) {
+        Ok(left) => left.iter().for_each(|(name, e)| tell_left(&env.operation, &format!("{name}: {e}"))),
+        Err(e) => tell_left(&env.operation, &e),
+    }
 }
 
 /// Removes the CSI snapshots of backups before this one that had its name and were never committed, each by its own

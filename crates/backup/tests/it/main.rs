@@ -11,6 +11,7 @@ mod groups;
 mod hooks;
 mod kept;
 mod lost;
+mod moved;
 mod native;
 mod native_kills;
 mod orphans;

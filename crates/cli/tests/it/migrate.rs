@@ -104,7 +104,6 @@ fn an_installation_of_velero_is_looked_at_taken_over_and_given_back() {
             "mend ConfigMap policies: fail to validate ResourcePolicies in ConfigMap velero/policies with error volumePolicies[0]: invalid \
              action type fly (line 3)",
             "mend in progress: backup old: Lifeboat would begin it again, or end it as failed where Velero had moved data",
-            "missing flag --default-snapshot-move-data: this version does not move the data of snapshots: backups with such volumes are refused",
             "differs volume snapshot location default: its provider aws is a plugin's, and no image of an init container has its name",
             "works deployment velero: is of velero/velero:v1.18.2, whose behaviour Lifeboat follows",
             "works plugins of example/plugin:1: run as they are",

@@ -1,5 +1,6 @@
 use super::*;
 use crate::facts::ClaimKey;
+use crate::verdict::{BackupMovers, MissingMover};
 use lifeboat_object::Quantity;
 use lifeboat_select::PolicyUse;
 use std::collections::BTreeMap;
@@ -310,4 +311,27 @@ fn files_that_a_rule_asks_for_are_not_saved_where_claims_are_left_out() {
     let flags = Flags { saves_claims: false, ..flags() };
     let verdict = of_claim(&csi(), &[pod(|_, _| ())], "- {action: {type: fs-backup}}", &flags);
     assert_eq!(verdict, skip(rule(1, "fs-backup", Some(Blocker::ClaimsLeftOut))));
+}
+
+#[test]
+fn a_volume_whose_data_is_moved_needs_a_node_agent_or_the_mover_that_it_names() {
+    let moved = |mover: &str| Method::MovedCsiSnapshot { class: "c".into(), data_mover: mover.into(), group: None };
+    let files = Method::FsBackup { pod: "p".into(), volume: "v".into() };
+    let movers = |are_asked, has_node_agent| BackupMovers { are_asked, has_node_agent };
+    let all = [movers(false, false), movers(true, false), movers(true, true)];
+    let (agent, server) = (Some(MissingMover::NodeAgent), Some(MissingMover::Server));
+    for (method, expected) in [
+        (moved(""), [agent, agent, None]),
+        (moved("velero-fs"), [agent, agent, None]),
+        (moved("kubevirt"), [server, None, None]),
+        (files, [agent, agent, None]),
+        (Method::CsiSnapshot { class: String::new(), group: None }, [None; 3]),
+        (Method::Skip, [None; 3]),
+    ] {
+        assert_eq!(all.map(|movers| movers.lack_of(&method)), expected, "{method:?}");
+    }
+    let why = || MethodReason::SnapshotByDefault { blocker: None };
+    let done = |method| Verdict { method, why: why() }.done();
+    assert_eq!(done(moved("")), "CSI snapshot of the class c whose data is moved");
+    assert_eq!(done(moved("kubevirt")), "CSI snapshot of the class c whose data kubevirt moves");
 }

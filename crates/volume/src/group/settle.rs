@@ -12,7 +12,7 @@ pub(crate) fn settle_claim(
     falls_back: bool,
 ) {
     let Verdict { method, why } = verdict;
-    let Method::CsiSnapshot { group, .. } = method else { return };
+    let (Method::CsiSnapshot { group, .. } | Method::MovedCsiSnapshot { group, .. }) = method else { return };
     match settled {
         Ok(class) => *group = Some(Group { value: value.to_owned(), class: class.clone() }),
         Err(trouble) => {

@@ -5,18 +5,26 @@
 //! compat: Velero lets the API server make the names up.
 
 use lifeboat_api::well_known::{LABEL_RESTORE_NAME, LABEL_RESTORE_UID};
-use lifeboat_api::{ObjectMeta, OwnerReference, Resource, Restore, label_value};
-use lifeboat_cluster::{Cluster, ClusterError, ListRequest};
+use lifeboat_api::{Backup, ObjectMeta, OwnerReference, Resource, Restore, label_value};
+use lifeboat_cluster::{Cluster, ClusterError, ListRequest, WriteBody};
 use lifeboat_object::ApiResource;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
 
 /// The most characters of the name of the owner in the name of a resource. Pods and labels are called like the resource, and
 /// both have 63 at most.
 const HEAD: usize = 46;
 /// Bytes of the hash.
 const HASH: usize = 8;
+/// The longest wait for a resource of an earlier attempt that is to go.
+const REPLACING: Duration = Duration::from_secs(30);
+/// The pause between two looks at it.
+const PAUSE: Duration = Duration::from_millis(200);
 
 /// The name of the resource that the owner with this metadata makes for this.
 pub(crate) fn child_name(owner: &ObjectMeta, purpose: &[&str]) -> String {
@@ -51,9 +59,15 @@ pub(crate) fn child_of_restore(restore: &Restore, name: &str) -> ObjectMeta {
     child_metadata::<Restore>(&restore.metadata, name, [LABEL_RESTORE_NAME, LABEL_RESTORE_UID])
 }
 
+/// The settings of the uploader that a backup asks for.
+pub(crate) fn upload_settings(backup: &Backup) -> BTreeMap<String, String> {
+    let parallel = backup.spec.uploader_config.as_ref().map_or(0, |config| config.parallel_files_upload);
+    (parallel > 0).then(|| ("ParallelFilesUpload".to_owned(), parallel.to_string())).into_iter().collect()
+}
+
 /// The settings of the uploader that a restore asks for.
-pub(crate) fn uploader_settings(restore: &Restore) -> std::collections::BTreeMap<String, String> {
-    let Some(config) = &restore.spec.uploader_config else { return std::collections::BTreeMap::new() };
+pub(crate) fn uploader_settings(restore: &Restore) -> BTreeMap<String, String> {
+    let Some(config) = &restore.spec.uploader_config else { return BTreeMap::new() };
     let sparse = config.write_sparse_files == Some(true);
     let parallel = config.parallel_files_download;
     let parallel = (parallel > 0).then(|| ("ParallelFilesDownload".to_owned(), parallel.to_string()));
@@ -63,6 +77,51 @@ pub(crate) fn uploader_settings(restore: &Restore) -> std::collections::BTreeMap
 /// The type of a resource of Velero's.
 pub(crate) fn resource_type<R: Resource>() -> ApiResource {
     ApiResource::new(lifeboat_api::GROUP, R::VERSION, R::PLURAL, R::KIND)
+}
+
+/// Makes a resource, or takes up the one that an earlier attempt has made, where that is usable. Another one of the name is replaced.
+///
+/// # Errors
+/// The reason for people.
+pub(crate) async fn make_or_take_up<R: Resource + Serialize + DeserializeOwned>(
+    cluster: &Cluster,
+    metadata: &ObjectMeta,
+    resource: &R,
+    is_usable: impl Fn(&R) -> bool,
+) -> Result<(), String> {
+    let (namespace, name) = (metadata.namespace.as_str(), metadata.name.as_str());
+    let body = serde_json::to_vec(resource).map_err(|e| format!("cannot write the {} {name}: {e}", R::KIND))?;
+    let kind = resource_type::<R>();
+    let deadline = Instant::now() + REPLACING;
+    loop {
+        match cluster.create(&kind, Some(namespace), name, WriteBody::of(body.clone().into())).await {
+            Ok(_) => return Ok(()),
+            Err(e) if e.is_already_exists() => {}
+            Err(e) => return Err(e.to_string()),
+        }
+        let Some(found) = cluster.get(&kind, Some(namespace), name).await.map_err(|e| e.to_string())? else { continue };
+        let unreadable = |e| format!("the {} {name} cannot be read: {e}", R::KIND);
+        let found_metadata: Described = serde_json::from_slice(&found).map_err(unreadable)?;
+        if is_usable(&serde_json::from_slice(&found).map_err(unreadable)?) {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            return Err(format!(
+                "the {} {name} of an earlier attempt does not go away: look at its finalizers",
+                R::KIND
+            ));
+        }
+        if found_metadata.metadata.deletion_timestamp.is_none() {
+            cluster.delete(&kind, Some(namespace), name).await.map_err(|e| e.to_string())?;
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+/// The metadata of any resource.
+#[derive(serde::Deserialize)]
+struct Described {
+    metadata: ObjectMeta,
 }
 
 /// Lists the resources of a namespace that a label selector matches. One that cannot be read is left out.

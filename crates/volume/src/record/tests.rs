@@ -1,7 +1,7 @@
 use super::*;
 use crate::decide::Rules;
 use crate::inventory::VolumeInventory;
-use crate::verdict::Flags;
+use crate::verdict::{BackupMovers, Flags};
 use lifeboat_object::{ApiResource, Item};
 use lifeboat_select::{PolicyUse, ResourcePolicies};
 use serde_json::{Value, json};
@@ -42,6 +42,43 @@ fn pod() -> Item {
 
 fn key(name: &str) -> ClaimKey {
     ClaimKey { namespace: "n".into(), name: name.into() }
+}
+
+#[test]
+fn data_that_a_mover_is_asked_for_is_recorded_as_velero_records_it() {
+    let mut inventory = VolumeInventory::default();
+    for object in [claim("a", "pv-a"), volume("pv-a", "a"), claim("b", "pv-b"), volume("pv-b", "b")] {
+        inventory.take(&object);
+    }
+    let movers = BackupMovers { are_asked: true, has_node_agent: true };
+    let flags = Flags {
+        snapshots: true,
+        moves_data: true,
+        csi: true,
+        serves_snapshots: true,
+        saves_claims: true,
+        movers,
+        ..Flags::default()
+    };
+    let verdicts = inventory.decide(Rules { policies: None, flags: &flags });
+    let saved = SavedObjects { claims: ["a", "b"].map(key).into(), ..SavedObjects::default() };
+    let info = UploadInfo { data_mover: "velero".into(), operation_id: "du-1".into(), ..UploadInfo::default() };
+    let moved = Report::Moved { driver: "d".into(), group: "db".into(), info };
+    let of_claims = BTreeMap::from([(key("a"), moved), (key("b"), Report::Failed { why: "no class".into() })]);
+    let reports = Reports { of_claims, ..Reports::default() };
+    let made = serde_json::to_value(records(&verdicts, &saved, &reports)).unwrap();
+    let expected = json!([
+        {"pvcName": "a", "pvcNamespace": "n", "pvName": "pv-a", "backupMethod": "CSISnapshot", "snapshotDataMoved": true,
+            "preserveLocalSnapshot": false, "skipped": false,
+            "csiSnapshotInfo": {"snapshotHandle": "unknown", "size": 0, "driver": "d", "vscName": "unknown",
+                "operationID": "unknown", "ReadyToUse": null, "volumeGroup": "db"},
+            "snapshotDataMovementInfo": {"dataMover": "velero", "uploaderType": "", "snapshotHandle": "", "operationID": "du-1",
+                "size": 0, "Phase": ""}},
+        {"pvcName": "b", "pvcNamespace": "n", "pvName": "pv-b", "backupMethod": "CSISnapshot", "snapshotDataMoved": false,
+            "preserveLocalSnapshot": false, "skipped": false, "result": "failed", "message": "no class"},
+    ]);
+    assert_eq!(made, expected);
+    assert_eq!(unprotected(&verdicts, &saved, &reports), ["n/b"]);
 }
 
 /// A cluster with a claim for each outcome.

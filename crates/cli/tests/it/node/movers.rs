@@ -208,3 +208,60 @@ fn files_of_volumes_are_saved_and_come_back_with_owners_and_modes() {
     assert!(!pods.contains("/r-") && !pods.contains("/b-"), "a mover stays: {pods}");
     place.end();
 }
+
+/// A claim with files and one of a block device are moved out of their snapshots, and everything is lost.
+#[test]
+#[ignore = "needs a node: make test-node"]
+fn snapshots_are_moved_and_come_back() {
+    let place = Place::start("moved");
+    install(&place, &["--use-node-agent"]);
+    let ground = &place.ground;
+    place.claim("data", &json!({}));
+    ground.create(&json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "disk", "namespace": place.shop},
+        "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "csi", "volumeMode": "Block",
+            "resources": {"requests": {"storage": "16Mi"}}}}));
+    ground.create(&json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": place.shop},
+        "spec": {"terminationGracePeriodSeconds": 0,
+            "containers": [{"name": "a", "image": "testbed.local/busybox:1", "imagePullPolicy": "IfNotPresent",
+                "command": ["/bin/sh", "-c", "sleep 3600"],
+                "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+                "volumeDevices": [{"name": "disk", "devicePath": "/dev/disk"}]}],
+            "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}},
+                {"name": "disk", "persistentVolumeClaim": {"claimName": "disk"}}]}}));
+    ground.bed.kubectl(&["wait", "--for=condition=Ready", "pod/web", "-n", &place.shop, "--timeout=90s"]);
+    let fill = "mkdir /data/own && echo precious > /data/own/file && chmod 640 /data/own/file && chown -R 1000:2000 /data/own \
+                && chmod 2750 /data/own && ln -s own/file /data/link && mkdir /data/empty && head -c 3000000 /dev/urandom > /data/big \
+                && chmod 4755 /data/big && head -c 2000000 /dev/urandom | dd of=/dev/disk bs=4096 seek=3 conv=notrunc,fsync && sync";
+    place.ask(&place.shop, "web", fill);
+    let device = || place.ask(&place.shop, "web", "sha256sum < /dev/disk");
+    let before = (listed(&place, "web"), device());
+    assert!(before.0.contains("./own/file 1000:2000 640"), "{before:?}");
+
+    let namespace = format!("--include-namespaces={}", place.shop);
+    let saved = place.lifeboat(&["backup", "create", "b", &namespace, "--snapshot-move-data", "--wait"]);
+    let facts = ground.get_in(&place.own, "backup", "b");
+    let uploads = || ground.bed.kubectl(&["get", "datauploads", "-n", &place.own, "-o", "yaml"]);
+    assert_eq!((saved.code, &facts["status"]["phase"]), (0, &json!("Completed")), "{saved:?} {facts} {}", uploads());
+    assert_eq!(facts["status"]["backupItemOperationsCompleted"], 2);
+    let is_left = |kind: &str, namespace: &str| ground.bed.kubectl(&["get", kind, "-n", namespace, "-o", "name"]);
+    let no_snapshots = || {
+        let contents = ground.bed.kubectl(&["get", "volumesnapshotcontents", "-o", "name"]);
+        [is_left("volumesnapshots", &place.shop), is_left("volumesnapshots", &place.own), contents].concat().is_empty()
+    };
+    assert!(comes_to_be(no_snapshots), "a snapshot stays");
+    let nothing_of_movers = || {
+        let left = [is_left("pods", &place.own), is_left("persistentvolumeclaims", &place.own)].concat();
+        !left.contains("/b-") && !left.contains("/r-")
+    };
+    assert!(comes_to_be(nothing_of_movers), "a pod or claim of a mover stays");
+
+    place.lose(&place.shop);
+    let back = place.lifeboat(&["restore", "create", "r", "--from-backup", "b", "--wait"]);
+    let facts = ground.get_in(&place.own, "restore", "r");
+    assert_eq!((back.code, &facts["status"]["phase"]), (0, &json!("Completed")), "{back:?} {facts}");
+    ground.bed.kubectl(&["wait", "--for=condition=Ready", "pod/web", "-n", &place.shop, "--timeout=90s"]);
+    assert_eq!((listed(&place, "web"), device()), before);
+    assert!(comes_to_be(nothing_of_movers), "a pod or claim of a mover stays");
+    place.end();
+}

@@ -6,6 +6,7 @@ pub(crate) mod group_clean;
 pub(crate) mod group_delete;
 pub(crate) mod held;
 pub(crate) mod kept_groups;
+pub(crate) mod moved;
 pub(crate) mod orphans;
 pub(crate) mod recorded;
 pub(crate) mod release;

@@ -52,6 +52,9 @@ pub enum CsiError {
     /// An object that is to be deleted is there still.
     #[error("the {0} is being deleted still: {1}")]
     Remains(String, String),
+    /// It is not known if an attempt before has given the snapshot to a data mover.
+    #[error("it is not known if a DataUpload of an earlier attempt has its data: {0}")]
+    UploadsUnknown(String),
     /// Another backup, or a person, has made an object of the name.
     #[error("the {0} is there already, and is not of this backup: delete or rename it")]
     Foreign(String),

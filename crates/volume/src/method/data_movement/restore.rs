@@ -4,14 +4,13 @@
 //! volume. It is an asynchronous operation of the restore, and found by its name in each later process.
 
 use crate::method::child::{child_name, child_of_restore, resource_type, uploader_settings};
+use crate::method::data_movement::progress::MoverState;
 use crate::method::fs_backup::cancel::cancel as cancel_resource;
 use crate::method::fs_backup::repository::NeededRepository;
 use crate::restore_plan::MovedSnapshot;
 use lifeboat_action::{ActionError, OperationProgress};
 use lifeboat_api::well_known::{LABEL_ASYNC_OPERATION_ID, LABEL_DYNAMIC_PV_RESTORE};
-use lifeboat_api::{
-    DataDownload, DataDownloadSpec, DataPathPhase, Duration, Restore, TargetVolumeSpec, Time, label_value,
-};
+use lifeboat_api::{DataDownload, DataDownloadSpec, Duration, Resource, Restore, TargetVolumeSpec, label_value};
 use lifeboat_cluster::{Cluster, ClusterError, WriteBody};
 use lifeboat_object::ApiResource;
 use serde_json::{Value, json};
@@ -136,26 +135,15 @@ pub(crate) async fn progress(id: &str, restore: &Restore, cluster: &Cluster) -> 
 
 fn progress_of(download: &DataDownload) -> OperationProgress {
     let status = &download.status;
-    let Some(phase) = status.phase.filter(|phase| *phase != DataPathPhase::New) else {
-        return OperationProgress::default();
+    let state = MoverState {
+        kind: DataDownload::KIND,
+        phase: status.phase,
+        message: &status.message,
+        progress: &status.progress,
+        started: status.start_timestamp,
+        ended: status.completion_timestamp,
     };
-    let error = match phase {
-        DataPathPhase::Canceled if status.message.is_empty() => "DataDownload is canceled".to_owned(),
-        DataPathPhase::Canceled => format!("DataDownload is canceled: {}", status.message),
-        DataPathPhase::Failed if status.message.is_empty() => "DataDownload has failed without a reason".to_owned(),
-        DataPathPhase::Failed => status.message.clone(),
-        _ => String::new(),
-    };
-    OperationProgress {
-        completed: matches!(phase, DataPathPhase::Completed | DataPathPhase::Canceled | DataPathPhase::Failed),
-        error,
-        n_completed: status.progress.bytes_done,
-        n_total: status.progress.total_bytes,
-        operation_units: "Bytes".to_owned(),
-        description: phase.as_str().to_owned(),
-        started: status.start_timestamp.map(Time::timestamp),
-        updated: status.completion_timestamp.map(Time::timestamp),
-    }
+    state.progress()
 }
 
 /// Asks an operation to end.
@@ -182,6 +170,7 @@ fn action_error(error: &ClusterError) -> ActionError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lifeboat_api::DataPathPhase;
 
     fn restore() -> Restore {
         let mut restore = Restore::default();

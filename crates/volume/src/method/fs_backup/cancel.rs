@@ -23,28 +23,38 @@ const AT_ONCE: usize = 16;
 /// [`ClusterError`]: not all of them were asked.
 pub async fn cancel_all(restore: &Restore, cluster: &Cluster) -> Result<(), ClusterError> {
     for resource in [resource_type::<PodVolumeRestore>(), resource_type::<DataDownload>()] {
-        match cancel_each(restore, resource, cluster).await {
-            Err(e) if e.is_not_found() => {}
-            done => done?,
-        }
+        let selector = format!("{LABEL_RESTORE_UID}={}", restore.metadata.uid);
+        let of = ListRequest::all(Arc::new(resource)).in_namespace(Some(restore.metadata.namespace.clone()));
+        cancel_each(of.labelled(selector), |_| true, cluster).await?;
     }
     Ok(())
 }
 
-async fn cancel_each(restore: &Restore, resource: ApiResource, cluster: &Cluster) -> Result<(), ClusterError> {
-    let namespace = &restore.metadata.namespace;
-    let resource = Arc::new(resource);
-    let mut list = cluster.list(ListRequest {
-        resource: Arc::clone(&resource),
-        namespace: Some(namespace.clone()),
-        selector: format!("{LABEL_RESTORE_UID}={}", restore.metadata.uid),
-        metadata_only: false,
-    });
+/// Asks those of these resources to stop that are useless, by their names, and have not ended. A cluster that does not serve them has
+/// none.
+///
+/// # Errors
+/// [`ClusterError`]: not all of them were asked.
+pub(crate) async fn cancel_each(
+    request: ListRequest,
+    is_useless: impl Fn(&str) -> bool,
+    cluster: &Cluster,
+) -> Result<(), ClusterError> {
+    let (resource, namespace) = (Arc::clone(&request.resource), request.namespace.clone().unwrap_or_default());
+    let mut list = cluster.list(request);
     let mut names = Vec::new();
-    while let Some(bodies) = list.next().await? {
+    loop {
+        let bodies = match list.next().await {
+            Ok(Some(bodies)) => bodies,
+            Ok(None) => break,
+            Err(e) if e.is_not_found() => return Ok(()),
+            Err(e) => return Err(e),
+        };
         let all = bodies.iter().map(|body| serde_json::from_slice::<Value>(body).unwrap_or_default());
-        names.extend(all.filter(goes_on).filter_map(|one| Some(one["metadata"]["name"].as_str()?.to_owned())));
+        let going_on = all.filter(goes_on).filter_map(|one| Some(one["metadata"]["name"].as_str()?.to_owned()));
+        names.extend(going_on.filter(|name| is_useless(name)));
     }
+    let namespace = namespace.as_str();
     let patches = names.into_iter().map(|name| {
         let resource = &resource;
         async move { cancel(cluster, resource, namespace, &name).await }

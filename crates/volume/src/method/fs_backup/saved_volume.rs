@@ -1,18 +1,11 @@
 //! PodVolumeBackups: made, and found again.
 
 use crate::facts::Claim;
-use crate::method::child::{child_metadata, child_name, resource_type};
+use crate::method::child::{child_metadata, child_name, make_or_take_up, upload_settings};
 use lifeboat_api::well_known::{ANNOTATION_PVC_NAME, LABEL_BACKUP_NAME, LABEL_BACKUP_UID, LABEL_PVC_UID};
 use lifeboat_api::{Backup, DataPathPhase, ObjectReference, PodVolumeBackup, PodVolumeBackupSpec, UploaderType};
-use lifeboat_cluster::{Cluster, WriteBody};
+use lifeboat_cluster::Cluster;
 use serde_json::Value;
-use std::time::Duration;
-use tokio::time::{Instant, sleep};
-
-/// The longest wait for one of an earlier attempt that is to go.
-const REPLACING: Duration = Duration::from_secs(30);
-/// The pause between two looks at it.
-const PAUSE: Duration = Duration::from_millis(200);
 
 /// A volume of a pod that is to be saved.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -90,8 +83,6 @@ pub(super) fn pod_volume_backup(backup: &Backup, pod: &SavedPod, volume: &PodVol
         uid: uid.clone(),
         ..ObjectReference::default()
     };
-    let parallel = backup.spec.uploader_config.as_ref().map_or(0, |config| config.parallel_files_upload);
-    let parallel = (parallel > 0).then(|| ("ParallelFilesUpload".to_owned(), parallel.to_string()));
     let spec = PodVolumeBackupSpec {
         node: node.clone(),
         pod: reference,
@@ -99,7 +90,7 @@ pub(super) fn pod_volume_backup(backup: &Backup, pod: &SavedPod, volume: &PodVol
         backup_storage_location: backup.spec.storage_location.clone(),
         uploader_type: UploaderType::Kopia,
         tags: tags.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
-        uploader_settings: parallel.into_iter().collect(),
+        uploader_settings: upload_settings(backup),
         ..PodVolumeBackupSpec::default()
     };
     PodVolumeBackup { metadata, spec, ..PodVolumeBackup::default() }
@@ -111,32 +102,7 @@ pub(super) fn pod_volume_backup(backup: &Backup, pod: &SavedPod, volume: &PodVol
 /// # Errors
 /// The reason for people.
 pub(super) async fn make(cluster: &Cluster, resource: &PodVolumeBackup) -> Result<(), String> {
-    let (namespace, name) = (&resource.metadata.namespace, &resource.metadata.name);
-    let body = serde_json::to_vec(resource).map_err(|e| format!("cannot write the PodVolumeBackup {name}: {e}"))?;
-    let kind = resource_type::<PodVolumeBackup>();
-    let deadline = Instant::now() + REPLACING;
-    loop {
-        match cluster.create(&kind, Some(namespace), name, WriteBody::of(body.clone().into())).await {
-            Ok(_) => return Ok(()),
-            Err(e) if e.is_already_exists() => {}
-            Err(e) => return Err(e.to_string()),
-        }
-        let Some(found) = cluster.get(&kind, Some(namespace), name).await.map_err(|e| e.to_string())? else { continue };
-        let found: PodVolumeBackup =
-            serde_json::from_slice(&found).map_err(|e| format!("the PodVolumeBackup {name} cannot be read: {e}"))?;
-        if is_usable(&found, &resource.spec.pod.uid) {
-            return Ok(());
-        }
-        if Instant::now() > deadline {
-            return Err(format!(
-                "the PodVolumeBackup {name} of an earlier attempt does not go away: look at its finalizers"
-            ));
-        }
-        if found.metadata.deletion_timestamp.is_none() {
-            cluster.delete(&kind, Some(namespace), name).await.map_err(|e| e.to_string())?;
-        }
-        sleep(PAUSE).await;
-    }
+    make_or_take_up(cluster, &resource.metadata, resource, |found| is_usable(found, &resource.spec.pod.uid)).await
 }
 
 /// Returns true if a PodVolumeBackup can be taken up for the pod of this UID.

@@ -6,25 +6,25 @@ use crate::method::csi::answer::{failed, text};
 use crate::method::csi::api::SnapshotApi;
 use crate::method::csi::backup::listed_snapshots::Bound;
 use crate::method::csi::backup::members::leave_group;
-use crate::method::csi::backup::outcomes::TakenGroup;
+use crate::method::csi::backup::outcomes::{TakenGroup, TakenSnapshot};
 use crate::method::csi::backup::snapshots::CsiSnapshots;
 use crate::method::csi::content::{DeletionPolicy, SnapshotContent};
 use crate::method::csi::metadata::{annotate, label};
 use crate::method::csi::names::BACKUP_ACTIONS;
 use crate::method::csi::objects::{SNAPSHOT_API, is_snapshot_of};
 use crate::method::csi::secret::named_secret;
-use crate::verdict::Method;
+use crate::verdict::DriverSnapshot;
 use async_trait::async_trait;
 use lifeboat_action::{
     ActionError, ActionScope, BackupItemAction, BackupItemInput, BackupItemOutput, OperationProgress,
 };
 use lifeboat_api::well_known::{
-    ANNOTATION_BACKUP_MUST_INCLUDE, ANNOTATION_CSI_DRIVER_NAME, ANNOTATION_SNAPSHOTTER_LIST_SECRET_NAME,
-    ANNOTATION_SNAPSHOTTER_LIST_SECRET_NAMESPACE, ANNOTATION_SNAPSHOTTER_SECRET_NAME,
-    ANNOTATION_SNAPSHOTTER_SECRET_NAMESPACE, ANNOTATION_VOLUME_GROUP_SNAPSHOT_HANDLE,
-    ANNOTATION_VOLUME_GROUP_SNAPSHOT_MEMBERS, ANNOTATION_VOLUME_SNAPSHOT_HANDLE,
-    ANNOTATION_VOLUME_SNAPSHOT_RESTORE_SIZE, ANNOTATION_VSC_DELETION_POLICY, LABEL_BACKUP_NAME, LABEL_BACKUP_UID,
-    LABEL_VOLUME_SNAPSHOT_NAME,
+    ANNOTATION_BACKUP_MUST_INCLUDE, ANNOTATION_CSI_DRIVER_NAME, ANNOTATION_DATA_UPLOAD_NAME,
+    ANNOTATION_SNAPSHOTTER_LIST_SECRET_NAME, ANNOTATION_SNAPSHOTTER_LIST_SECRET_NAMESPACE,
+    ANNOTATION_SNAPSHOTTER_SECRET_NAME, ANNOTATION_SNAPSHOTTER_SECRET_NAMESPACE,
+    ANNOTATION_VOLUME_GROUP_SNAPSHOT_HANDLE, ANNOTATION_VOLUME_GROUP_SNAPSHOT_MEMBERS,
+    ANNOTATION_VOLUME_SNAPSHOT_HANDLE, ANNOTATION_VOLUME_SNAPSHOT_RESTORE_SIZE, ANNOTATION_VSC_DELETION_POLICY,
+    LABEL_BACKUP_NAME, LABEL_BACKUP_UID, LABEL_VOLUME_SNAPSHOT_NAME,
 };
 use lifeboat_api::{Backup, BackupPhase, Time, label_value};
 use lifeboat_cluster::MergePatch;
@@ -55,8 +55,8 @@ fn finalizes(backup: &Backup) -> bool {
     matches!(backup.status.phase, Some(BackupPhase::Finalizing | BackupPhase::FinalizingPartiallyFailed))
 }
 
-/// `velero.io/csi-pvc-backupper`: a claim names the snapshot of its volume. A claim whose snapshot failed is saved all
-/// the same, and the failure is reported once, with the volume.
+/// `velero.io/csi-pvc-backupper`: a claim names the snapshot of its volume, or the DataUpload that moves the data out of it; its
+/// backup waits for that. A claim whose snapshot failed is saved all the same, and the failure is reported once, with the volume.
 ///
 /// compat: Velero leaves such a claim out, and the pods that mount it.
 struct ClaimAction {
@@ -65,9 +65,31 @@ struct ClaimAction {
 }
 
 impl ClaimAction {
-    fn is_snapshotted(&self, claim: &ClaimKey) -> bool {
-        let decided = self.verdicts.of_claim(claim);
-        decided.is_some_and(|decided| matches!(decided.verdict.method, Method::CsiSnapshot { .. }))
+    fn snapshot(&self, claim: &ClaimKey) -> Option<DriverSnapshot<'_>> {
+        self.verdicts.driver_snapshot(self.verdicts.of_claim(claim)?)
+    }
+
+    /// Gives the data of a snapshot to a data mover. The objects of the snapshot are not in the backup.
+    async fn move_data(&self, item: Value, taken: &TakenSnapshot, data_mover: &str) -> BackupItemOutput {
+        let key = key_of(&item);
+        let Some(claim) = self.verdicts.claim(&key) else { return BackupItemOutput::unchanged(item) };
+        let Some(upload) = self.snapshots.move_data(claim, taken, data_mover).await else {
+            return BackupItemOutput::unchanged(item);
+        };
+        let (mut item, upload_key) = (item, upload.key());
+        annotate(&mut item, &[(ANNOTATION_DATA_UPLOAD_NAME, format!("{}/{}", upload.namespace, upload.name))]);
+        BackupItemOutput {
+            operation_id: upload.operation_id,
+            post_operation_items: vec![upload_key],
+            ..BackupItemOutput::changed(item)
+        }
+    }
+}
+
+fn key_of(claim: &Value) -> ClaimKey {
+    ClaimKey {
+        namespace: text(claim, "/metadata/namespace").to_owned(),
+        name: text(claim, "/metadata/name").to_owned(),
     }
 }
 
@@ -83,32 +105,47 @@ impl BackupItemAction for ClaimAction {
 
     async fn execute(&self, input: BackupItemInput<'_>) -> Result<BackupItemOutput, ActionError> {
         let BackupItemInput { mut item, backup } = input;
-        let key = ClaimKey {
-            namespace: text(&item, "/metadata/namespace").to_owned(),
-            name: text(&item, "/metadata/name").to_owned(),
-        };
-        if finalizes(backup) || !self.is_snapshotted(&key) {
+        let key = key_of(&item);
+        let Some(wanted) = self.snapshot(&key).filter(|_| !finalizes(backup)) else {
             return Ok(BackupItemOutput::unchanged(item));
-        }
+        };
         let Some(Ok(taken)) = self.snapshots.taken(&key).await else { return Ok(BackupItemOutput::unchanged(item)) };
-        let snapshot = taken.name.clone();
-        let labels = [
-            (LABEL_VOLUME_SNAPSHOT_NAME, label_value(&snapshot)),
-            (LABEL_BACKUP_NAME, label_value(&backup.metadata.name)),
-        ];
-        label(&mut item, &labels);
-        let annotations = [(LABEL_VOLUME_SNAPSHOT_NAME, snapshot), (ANNOTATION_BACKUP_MUST_INCLUDE, "true".to_owned())];
-        annotate(&mut item, &annotations);
+        if let Some(data_mover) = wanted.data_mover {
+            let mut output = self.move_data(item, &taken, data_mover).await;
+            if !output.operation_id.is_empty() {
+                name_snapshot(&mut output.item, &taken.name, backup);
+            }
+            return Ok(output);
+        }
+        name_snapshot(&mut item, &taken.name, backup);
         raise_request(&mut item, &taken.content);
         let snapshots = GroupResource::new(SNAPSHOT_API, "volumesnapshots");
         let additional_items = vec![ObjectKey::new(snapshots, Some(&key.namespace), &taken.name)];
         Ok(BackupItemOutput { additional_items, ..BackupItemOutput::changed(item) })
     }
 
+    async fn progress(&self, operation_id: &str, backup: &Backup) -> Result<OperationProgress, ActionError> {
+        self.snapshots.uploads().progress(operation_id, backup).await
+    }
+
+    async fn cancel(&self, operation_id: &str, backup: &Backup) -> Result<(), ActionError> {
+        self.snapshots.uploads().cancel(operation_id, backup).await
+    }
+
     fn named_if_unchanged(&self, item: &Item, _: &Backup) -> Option<Vec<ObjectKey>> {
         let (namespace, name) = (item.head.namespace.clone().unwrap_or_default(), item.head.name.clone());
-        (!self.is_snapshotted(&ClaimKey { namespace, name })).then(Vec::new)
+        self.snapshot(&ClaimKey { namespace, name }).is_none().then(Vec::new)
     }
+}
+
+/// Names on a claim the snapshot of its volume.
+fn name_snapshot(claim: &mut Value, snapshot: &str, backup: &Backup) {
+    let labels =
+        [(LABEL_VOLUME_SNAPSHOT_NAME, label_value(snapshot)), (LABEL_BACKUP_NAME, label_value(&backup.metadata.name))];
+    label(claim, &labels);
+    let annotations =
+        [(LABEL_VOLUME_SNAPSHOT_NAME, snapshot.to_owned()), (ANNOTATION_BACKUP_MUST_INCLUDE, "true".to_owned())];
+    annotate(claim, &annotations);
 }
 
 /// A claim that asks for less than a volume from the snapshot needs could not be restored.

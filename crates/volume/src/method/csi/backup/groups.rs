@@ -7,7 +7,9 @@ use crate::method::csi::at_once::AT_ONCE;
 use crate::method::csi::backup::members::{GroupName, GroupRequest, group_snapshot, name_of_group};
 use crate::method::csi::backup::outcomes::{SnapshotPromise, TakenGroup, TakenSnapshot};
 use crate::method::csi::backup::refusal::WaitLimit;
-use crate::method::csi::backup::snapshots::{BoundTo, Created, CsiSnapshots, PAUSE, ToCreate, WaitFailure};
+use crate::method::csi::backup::snapshots::{
+    BoundTo, Created, CsiSnapshots, PAUSE, ToCreate, WaitFailure, WantedSnapshot,
+};
 use crate::method::csi::content::{DeletionPolicy, SnapshotContent};
 use crate::method::csi::delete::clean::content_of;
 use crate::method::csi::delete::group_clean::Groups;
@@ -53,6 +55,8 @@ pub struct GroupMember {
     pub handle: String,
     /// The VolumeSnapshotClass that a policy names, for a snapshot of this claim by itself.
     pub class: String,
+    /// True when its data is to be moved out of its snapshot.
+    pub is_moved: bool,
 }
 
 impl CsiSnapshots {
@@ -63,6 +67,9 @@ impl CsiSnapshots {
             let promise = self.promise(&member.claim.key);
             let is_new = promise.is_some();
             promises.extend(promise);
+            if is_new && member.is_moved {
+                self.note_moved(&member.claim.key);
+            }
             is_new
         });
         if promises.is_empty() {
@@ -93,7 +100,9 @@ impl CsiSnapshots {
         let text = fallback_note(&group.all_names(), &format!("they could not be taken together: {why}"));
         self.operation.journal.warn(&ResultScope::Namespace(group.namespace.clone()), text);
         let each = group.members.iter().zip(promises).map(|(member, promise)| async move {
-            let taken = self.take(&member.claim, priority, &group.driver, &member.class).await;
+            let GroupMember { claim, class, is_moved, .. } = member;
+            let wanted = WantedSnapshot { driver: group.driver.clone(), class: class.clone(), is_moved: *is_moved };
+            let taken = self.take(claim, priority, &wanted).await;
             promise.keep(taken.map(Arc::new).map_err(|e| Arc::from(e.to_string())));
         });
         futures::future::join_all(each).await;
@@ -245,6 +254,7 @@ impl CsiSnapshots {
         let taken = found.into_iter().map(|found| TakenSnapshot {
             namespace: created.namespace.to_owned(),
             name: found.name,
+            class: found.class,
             content: found.content,
             at: bound.at,
             group: Some(Arc::clone(&taken)),
@@ -339,6 +349,8 @@ fn snapshots_in(content: &Value) -> Vec<String> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct MemberSnapshot {
     name: String,
+    /// Its VolumeSnapshotClass; empty for none.
+    class: String,
     /// The claim that it says it is of; empty when the controller did not know that.
     claim: String,
     /// The driver's name of the volume that it is of.
@@ -350,6 +362,7 @@ impl MemberSnapshot {
     fn of(snapshot: &Value, content: &Value) -> Self {
         Self {
             name: text(snapshot, "/metadata/name").to_owned(),
+            class: text(snapshot, "/spec/volumeSnapshotClassName").to_owned(),
             claim: text(snapshot, "/spec/source/persistentVolumeClaimName").to_owned(),
             volume: text(content, "/spec/source/volumeHandle").to_owned(),
             content: SnapshotContent::of(content),
@@ -445,12 +458,12 @@ mod tests {
 
     fn member(name: &str, handle: &str) -> GroupMember {
         let key = ClaimKey { namespace: "n".into(), name: name.into() };
-        GroupMember { claim: Claim { key, ..Claim::default() }, handle: handle.into(), class: String::new() }
+        GroupMember { claim: Claim { key, ..Claim::default() }, handle: handle.into(), ..GroupMember::default() }
     }
 
     fn found(name: &str, claim: &str, volume: &str, handle: &str) -> MemberSnapshot {
         let content = SnapshotContent { handle: handle.into(), ..SnapshotContent::default() };
-        MemberSnapshot { name: name.into(), claim: claim.into(), volume: volume.into(), content }
+        MemberSnapshot { name: name.into(), claim: claim.into(), volume: volume.into(), content, ..Default::default() }
     }
 
     #[test]

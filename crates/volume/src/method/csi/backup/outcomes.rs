@@ -2,10 +2,11 @@
 
 use crate::facts::ClaimKey;
 use crate::method::csi::content::SnapshotContent;
+use crate::method::data_movement::backup::BegunUpload;
 use crate::record::Report;
 use lifeboat_api::Time;
-use lifeboat_archive::volume_info::CsiSnapshotInfo;
-use std::collections::{BTreeMap, HashMap};
+use lifeboat_archive::volume_info::{CsiSnapshotInfo, UploadInfo};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
@@ -16,7 +17,9 @@ pub struct TakenSnapshot {
     pub namespace: String,
     /// The name of its VolumeSnapshot.
     pub name: String,
-    /// The facts in its VolumeSnapshotContent.
+    /// The name of its VolumeSnapshotClass; empty for none, as members of groups have it.
+    pub class: String,
+    /// The facts in its VolumeSnapshotContent. Of a snapshot whose data an earlier attempt has given to a data mover only the driver.
     pub content: SnapshotContent,
     /// The time when it was taken, as its driver says.
     pub at: Option<Time>,
@@ -53,6 +56,10 @@ struct OutcomesState {
     claims: HashMap<(String, String), ClaimKey>,
     /// The operations that wait until a snapshot is ready.
     operations: HashMap<ClaimKey, String>,
+    /// The claims whose data is to be moved out of their snapshots.
+    moved: HashSet<ClaimKey>,
+    /// The outcomes of asking for that.
+    uploads: HashMap<ClaimKey, Result<BegunUpload, String>>,
 }
 
 /// A promise to take the snapshot of a claim, and to give its outcome.
@@ -114,10 +121,32 @@ impl Outcomes {
         }
     }
 
+    /// Notes that the data of a claim is to be moved out of its snapshot.
+    pub(crate) fn note_moved(&self, claim: &ClaimKey) {
+        self.lock().moved.insert(claim.clone());
+    }
+
+    /// Notes that a data mover was asked for the data of a claim, or why not.
+    pub(crate) fn note_upload(&self, claim: &ClaimKey, upload: Result<BegunUpload, String>) {
+        self.lock().uploads.insert(claim.clone(), upload);
+    }
+
+    /// Namespaces and names of the DataUploads that were made, by their claims.
+    pub(crate) fn uploads(&self) -> BTreeMap<ClaimKey, (String, String)> {
+        let all = &self.lock().uploads;
+        let made = all.iter().filter_map(|(claim, upload)| Some((claim, upload.as_ref().ok()?)));
+        made.map(|(claim, made)| (claim.clone(), (made.namespace.clone(), made.name.clone()))).collect()
+    }
+
     /// The outcome for each claim.
     pub(crate) fn reports(&self) -> BTreeMap<ClaimKey, Report> {
-        let OutcomesState { begun, operations, .. } = &*self.lock();
+        let OutcomesState { begun, operations, moved, uploads, .. } = &*self.lock();
         let report = |claim: &ClaimKey, outcome: &Option<SnapshotOutcome>| match outcome {
+            Some(Ok(taken)) if moved.contains(claim) => match uploads.get(claim) {
+                Some(Ok(upload)) => taken.moved_by(upload),
+                Some(Err(why)) => Report::Failed { why: format!("its snapshot was taken, but not moved: {why}") },
+                None => Report::Failed { why: "the backup ended before the data of its snapshot was moved".to_owned() },
+            },
             Some(Ok(taken)) => Report::CsiSnapshot {
                 taken: taken.at,
                 info: taken.info(operations.get(claim).cloned().unwrap_or_default()),
@@ -140,6 +169,20 @@ impl Outcomes {
 }
 
 impl TakenSnapshot {
+    fn moved_by(&self, upload: &BegunUpload) -> Report {
+        let data_mover = if upload.data_mover.is_empty() { "velero" } else { &upload.data_mover };
+        Report::Moved {
+            driver: self.content.driver.clone(),
+            group: self.group.as_ref().map(|group| group.value.clone()).unwrap_or_default(),
+            info: UploadInfo {
+                data_mover: data_mover.to_owned(),
+                uploader_type: "kopia".to_owned(),
+                operation_id: upload.operation_id.clone(),
+                ..UploadInfo::default()
+            },
+        }
+    }
+
     fn info(&self, operation_id: String) -> CsiSnapshotInfo {
         let SnapshotContent { name, driver, handle, restore_size, is_ready, group_handle, .. } = self.content.clone();
         CsiSnapshotInfo {
@@ -173,7 +216,8 @@ mod tests {
         let content =
             SnapshotContent { handle: "snap-1".to_owned(), driver: "d".to_owned(), ..SnapshotContent::default() };
         let (namespace, name) = ("shop".to_owned(), "s".to_owned());
-        let taken = Arc::new(TakenSnapshot { namespace, name, content, at: None, group: None });
+        let class = String::new();
+        let taken = Arc::new(TakenSnapshot { namespace, name, class, content, at: None, group: None });
         assert_eq!(outcomes.named("shop", "s"), None);
         let [of_taken, of_failed, _of_begun, of_died] = promises;
         of_taken.keep(Ok(Arc::clone(&taken)));
@@ -202,5 +246,41 @@ mod tests {
             (claim("died"), failed("the backup ended before it was taken")),
         ];
         assert_eq!(outcomes.reports(), expected.into());
+    }
+    #[tokio::test]
+    async fn a_claim_whose_data_is_to_be_moved_is_saved_once_a_mover_is_asked() {
+        let outcomes = Arc::new(Outcomes::default());
+        for name in ["asked", "refused", "forgotten"] {
+            outcomes.note_moved(&claim(name));
+            let content = SnapshotContent { driver: "d".to_owned(), ..SnapshotContent::default() };
+            let group =
+                Arc::new(TakenGroup { value: "db".into(), name: "g".into(), content: "c".into(), snapshots: vec![] });
+            let (namespace, class) = ("shop".to_owned(), String::new());
+            let taken =
+                TakenSnapshot { namespace, name: name.to_owned(), class, content, at: None, group: Some(group) };
+            outcomes.promise(&claim(name)).unwrap().keep(Ok(Arc::new(taken)));
+        }
+        let upload = BegunUpload {
+            namespace: "velero".to_owned(),
+            name: "b-1".to_owned(),
+            operation_id: "du-1".to_owned(),
+            data_mover: String::new(),
+        };
+        outcomes.note_upload(&claim("asked"), Ok(upload));
+        outcomes.note_upload(&claim("refused"), Err("forbidden".to_owned()));
+        let info = UploadInfo {
+            data_mover: "velero".to_owned(),
+            uploader_type: "kopia".to_owned(),
+            operation_id: "du-1".to_owned(),
+            ..UploadInfo::default()
+        };
+        let failed = |why: &str| Report::Failed { why: why.to_owned() };
+        let expected = [
+            (claim("asked"), Report::Moved { driver: "d".to_owned(), group: "db".to_owned(), info }),
+            (claim("refused"), failed("its snapshot was taken, but not moved: forbidden")),
+            (claim("forgotten"), failed("the backup ended before the data of its snapshot was moved")),
+        ];
+        assert_eq!(outcomes.reports(), expected.into());
+        assert_eq!(outcomes.uploads(), [(claim("asked"), ("velero".to_owned(), "b-1".to_owned()))].into());
     }
 }

@@ -13,6 +13,8 @@ use crate::method::csi::delete::clean::remove;
 use crate::method::csi::delete::kept_groups::KeptGroups;
 use crate::method::csi::error::CsiError;
 use crate::method::csi::objects::{SnapshotTypes, is_snapshot_of, name_of, selector, snapshot_of};
+use crate::method::data_movement::backup::{BegunUpload, DataUploads};
+use crate::method::data_movement::upload::SnapshotToMove;
 use crate::method::lock::lock;
 use crate::priority::{Priority, PrioritySlots};
 use crate::record::Report;
@@ -54,11 +56,23 @@ pub struct CsiSnapshots {
     shared: Arc<SnapshotsState>,
 }
 
+/// The snapshot that is wanted of a claim.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WantedSnapshot {
+    /// The CSI driver.
+    pub driver: String,
+    /// The class that a policy names; empty for none.
+    pub class: String,
+    /// True when its data is to be moved out of it.
+    pub is_moved: bool,
+}
+
 struct SnapshotsState {
     classes: OnceCell<SnapshotClasses>,
     look: OnceCell<Result<ListedSnapshots, ActionError>>,
     followed: Mutex<HashMap<GroupResource, Arc<FollowedSnapshots>>>,
     outcomes: Arc<Outcomes>,
+    uploads: DataUploads,
     /// Namespaces and names of groups that were asked for in vain, and may be in the cluster.
     left_groups: Mutex<BTreeSet<(String, String)>>,
     kept_groups: KeptGroups,
@@ -75,6 +89,7 @@ impl CsiSnapshots {
             look: OnceCell::new(),
             followed: Mutex::default(),
             outcomes: Arc::default(),
+            uploads: DataUploads::new(cluster, operation),
             left_groups: Mutex::default(),
             kept_groups: KeptGroups::default(),
             tasks: Mutex::default(),
@@ -107,13 +122,15 @@ impl CsiSnapshots {
         self.operation.journal.item(Severity::Warning, content, message, Some(&error.to_string()));
     }
 
-    /// Begins to take a snapshot of a claim, unless that was done before. `class` is the class that a policy names, or
-    /// empty.
-    pub fn begin(&self, claim: &Claim, priority: Priority, driver: &str, class: &str) {
+    /// Begins to take a snapshot of a claim, unless that was done before.
+    pub fn begin(&self, claim: &Claim, priority: Priority, wanted: WantedSnapshot) {
         let Some(promise) = self.promise(&claim.key) else { return };
-        let (this, claim, driver, class) = (self.clone(), claim.clone(), driver.to_owned(), class.to_owned());
+        if wanted.is_moved {
+            self.note_moved(&claim.key);
+        }
+        let (this, claim) = (self.clone(), claim.clone());
         let task = async move {
-            let taken = this.take(&claim, priority, &driver, &class).await;
+            let taken = this.take(&claim, priority, &wanted).await;
             promise.keep(taken.map(Arc::new).map_err(|e| Arc::from(e.to_string())));
         };
         self.spawn(task);
@@ -122,6 +139,45 @@ impl CsiSnapshots {
     /// Notes that the snapshot of a claim is begun; `None` when it was before.
     pub(crate) fn promise(&self, claim: &ClaimKey) -> Option<SnapshotPromise> {
         self.shared.outcomes.promise(claim)
+    }
+
+    /// Notes that the data of a claim is to be moved out of its snapshot.
+    pub(crate) fn note_moved(&self, claim: &ClaimKey) {
+        self.shared.outcomes.note_moved(claim);
+    }
+
+    /// Asks a data mover for the data of a claim, whose snapshot was taken. `None` when that failed, which is the outcome of the claim
+    /// then.
+    pub(crate) async fn move_data(
+        &self,
+        claim: &Claim,
+        taken: &TakenSnapshot,
+        data_mover: &str,
+    ) -> Option<BegunUpload> {
+        let of = SnapshotToMove {
+            namespace: &claim.key.namespace,
+            claim: &claim.key.name,
+            claim_uid: &claim.uid,
+            storage_class: &claim.storage_class,
+            snapshot: &taken.name,
+            snapshot_class: &taken.class,
+            driver: &taken.content.driver,
+            data_mover,
+        };
+        let begun = self.uploads().begin(of, &self.of.backup).await;
+        self.shared.outcomes.note_upload(&claim.key, begun.clone());
+        begun.ok()
+    }
+
+    /// The DataUploads of the backup.
+    pub(crate) fn uploads(&self) -> &DataUploads {
+        &self.shared.uploads
+    }
+
+    /// Namespaces and names of the DataUploads that were made, by their claims.
+    #[must_use]
+    pub fn begun_uploads(&self) -> BTreeMap<ClaimKey, (String, String)> {
+        self.shared.outcomes.uploads()
     }
 
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
@@ -195,14 +251,18 @@ impl CsiSnapshots {
         &self,
         claim: &Claim,
         priority: Priority,
-        driver: &str,
-        class: &str,
+        wanted: &WantedSnapshot,
     ) -> Result<TakenSnapshot, CsiError> {
         let _place = self.place(priority).await;
-        let choice = ClassChoice { of_claim: &claim.snapshot_class, of_policy: class };
-        let class = self.classes().await?.choose(driver, choice);
-        let class = class.map_err(|trouble| CsiError::NoClass { driver: driver.to_owned(), trouble })?;
         let (namespace, name) = (claim.key.namespace.as_str(), name_of(&self.of.backup.metadata.uid, claim));
+        if wanted.is_moved
+            && let Some(taken) = self.given_to_mover(claim, &name).await?
+        {
+            return Ok(taken);
+        }
+        let choice = ClassChoice { of_claim: &claim.snapshot_class, of_policy: &wanted.class };
+        let class = self.classes().await?.choose(&wanted.driver, choice);
+        let class = class.map_err(|trouble| CsiError::NoClass { driver: wanted.driver.clone(), trouble })?;
         let types = &self.of.types;
         let followed = self.followed(&types.snapshots, namespace);
         let timeout = self.of.backup.spec.csi_snapshot_timeout.to_std();
@@ -214,7 +274,7 @@ impl CsiSnapshots {
         let created = Created { what: "VolumeSnapshot", namespace, name: &name, uid: &uid };
         let patience = WaitLimit::new(deadline, priority == Priority::Frozen);
         match self.wait(&followed, created, patience).await {
-            Ok(taken) => Ok(taken),
+            Ok(taken) => Ok(TakenSnapshot { class: class.name.clone(), ..taken }),
             Err(e) => {
                 let error = match e {
                     WaitFailure::TimedOut(said) => {
@@ -233,6 +293,22 @@ impl CsiSnapshots {
                 Err(error)
             }
         }
+    }
+
+    /// The snapshot of this name of a claim that an attempt before has taken and given to a data mover, whose work goes on or is done:
+    /// the objects of the snapshot may be gone by then.
+    async fn given_to_mover(&self, claim: &Claim, name: &str) -> Result<Option<TakenSnapshot>, CsiError> {
+        let upload = self.uploads().taken_up(&claim.uid, name, &self.of.backup).await;
+        let upload = upload.map_err(|e| CsiError::UploadsUnknown(e.message))?;
+        let Some(snapshot) = upload.and_then(|upload| upload.spec.csi_snapshot.as_ref()) else { return Ok(None) };
+        Ok(Some(TakenSnapshot {
+            namespace: claim.key.namespace.clone(),
+            name: name.to_owned(),
+            class: snapshot.snapshot_class.clone(),
+            content: SnapshotContent { driver: snapshot.driver.clone(), ..SnapshotContent::default() },
+            at: None,
+            group: None,
+        }))
     }
 
     /// Removes objects that were begun and failed. Where that fails too, the sweep of the backup does it.
@@ -351,7 +427,8 @@ impl CsiSnapshots {
             let content = SnapshotContent::of(&content);
             if !content.handle.is_empty() {
                 let (namespace, name) = (created.namespace.to_owned(), created.name.to_owned());
-                return Ok(TakenSnapshot { namespace, name, content, at, group: None });
+                let class = String::new();
+                return Ok(TakenSnapshot { namespace, name, class, content, at, group: None });
             }
             patience.see(!content.error.is_empty(), Instant::now());
             let said = format!("its content {} has no handle: {}", content.name, content.error);

@@ -1,0 +1,43 @@
+//! The progress of an operation as the resource of a data mover shows it. Pure.
+
+use lifeboat_action::OperationProgress;
+use lifeboat_api::{DataMoveProgress, DataPathPhase, Time};
+
+/// The state of a resource that a data mover works on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MoverState<'a> {
+    /// The kind of the resource.
+    pub(super) kind: &'static str,
+    pub(super) phase: Option<DataPathPhase>,
+    pub(super) message: &'a str,
+    pub(super) progress: &'a DataMoveProgress,
+    pub(super) started: Option<Time>,
+    pub(super) ended: Option<Time>,
+}
+
+impl MoverState<'_> {
+    /// The progress of the operation that the resource stands for.
+    pub(super) fn progress(self) -> OperationProgress {
+        let Self { kind, message, .. } = self;
+        let Some(phase) = self.phase.filter(|phase| *phase != DataPathPhase::New) else {
+            return OperationProgress::default();
+        };
+        let error = match phase {
+            DataPathPhase::Canceled if message.is_empty() => format!("{kind} is canceled"),
+            DataPathPhase::Canceled => format!("{kind} is canceled: {message}"),
+            DataPathPhase::Failed if message.is_empty() => format!("{kind} has failed without a reason"),
+            DataPathPhase::Failed => message.to_owned(),
+            _ => String::new(),
+        };
+        OperationProgress {
+            completed: matches!(phase, DataPathPhase::Completed | DataPathPhase::Canceled | DataPathPhase::Failed),
+            error,
+            n_completed: self.progress.bytes_done,
+            n_total: self.progress.total_bytes,
+            operation_units: "Bytes".to_owned(),
+            description: phase.as_str().to_owned(),
+            started: self.started.map(Time::timestamp),
+            updated: self.ended.map(Time::timestamp),
+        }
+    }
+}
