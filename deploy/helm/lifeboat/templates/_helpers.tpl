@@ -152,6 +152,13 @@ readOnlyRootFilesystem: true
 {{- include "lifeboat.locations" (list . .Values.configuration.volumeSnapshotLocation) -}}
 {{- end -}}
 
+{{/* The ConfigMap with the settings of the Jobs that maintain repositories; empty for none. */}}
+{{- define "lifeboat.maintenanceConfigMap" -}}
+{{- with (.Values.configuration.repositoryMaintenanceJob | default dict).repositoryConfigData -}}
+{{- if or .global .repositories }}{{ .name | default (printf "%s-repo-maintenance" (include "lifeboat.fullname" $)) }}{{ end -}}
+{{- end -}}
+{{- end -}}
+
 {{/* One line for each flag of the server. */}}
 {{- define "lifeboat.args" -}}
 {{- $c := .Values.configuration -}}
@@ -194,6 +201,22 @@ readOnlyRootFilesystem: true
 {{- if kindIs "slice" $value }}{{ $value = join "," $value }}{{ end }}
 {{- if not (or (kindIs "invalid" $value) (eq (toString $value) "")) }}
 - {{ printf "--%s=%s" $flag (include "lifeboat.text" $value) | quote }}
+{{- end }}
+{{- end }}
+{{- with include "lifeboat.maintenanceConfigMap" . }}
+- --repo-maintenance-job-configmap={{ . }}
+{{- end }}
+{{- /* compat: older charts of Velero's have these in place of the ConfigMap. */}}
+{{- with $c.repositoryMaintenanceJob }}
+{{- range $flag, $value := dict
+  "keep-latest-maintenance-jobs" .latestJobsCount
+  "maintenance-job-cpu-request" (.requests | default dict).cpu
+  "maintenance-job-mem-request" (.requests | default dict).memory
+  "maintenance-job-cpu-limit" (.limits | default dict).cpu
+  "maintenance-job-mem-limit" (.limits | default dict).memory }}
+{{- if not (or (kindIs "invalid" $value) (eq (toString $value) "")) }}
+- {{ printf "--%s=%s" $flag (include "lifeboat.text" $value) | quote }}
+{{- end }}
 {{- end }}
 {{- end }}
 {{- range $c.extraArgs }}

@@ -56,6 +56,8 @@ fn samples() -> BTreeMap<&'static str, Value> {
         "metrics.nodeAgentPodMonitor.annotations",
         "metrics.nodeAgentPodMonitor.additionalLabels",
         "metrics.nodeAgentPodMonitor.tlsConfig",
+        "configuration.repositoryMaintenanceJob.repositoryConfigData.global",
+        "configuration.repositoryMaintenanceJob.repositoryConfigData.repositories",
         "nodeAgent.resources",
         "nodeAgent.annotations",
         "nodeAgent.labels",
@@ -157,6 +159,9 @@ fn beside(key: &str) -> Value {
         "configuration.provider" => json!({"configuration": {"backupStorageLocation": location(json!({}))}}),
         "metrics.scrapeInterval" | "metrics.scrapeTimeout" => monitored(),
         key if key.starts_with("metrics.serviceMonitor.") || key.starts_with("metrics.prometheusRule.") => monitored(),
+        "configuration.repositoryMaintenanceJob.repositoryConfigData.name" => {
+            json!({"configuration": {"repositoryMaintenanceJob": {"repositoryConfigData": {"global": {"other": "x"}}}}})
+        }
         "configuration.dataMoverPrepareTimeout" => agent(false),
         key if key.starts_with("nodeAgent.") => agent(false),
         key if key.starts_with("metrics.nodeAgentPodMonitor.") => agent(true),

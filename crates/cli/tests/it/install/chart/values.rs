@@ -9,7 +9,6 @@ pub(in crate::install) const IGNORED: &str =
     "cleanUpCRDs: `lifeboat uninstall` alone deletes definitions, and with them all backups that the cluster knows
 configuration.backupStorageLocation.0.storageClass: the chart does not know this key
 configuration.defaultVolumesToRestic: the chart does not know this key
-configuration.repositoryMaintenanceJob: this chart makes no ConfigMap for it yet: make one, and name it by --repo-maintenance-job-configmap in configuration.extraArgs
 deployRestic: the chart does not know this key
 kubectl.image: no Job of this chart runs kubectl
 metrics.serviceMonitor.honorLabels: the chart does not know this key
@@ -31,6 +30,7 @@ fn values_of_veleros_chart_are_understood() {
             "BackupStorageLocation default",
             "ClusterRoleBinding velero",
             "ConfigMap velero-pod-volume-restore-config",
+            "ConfigMap velero-repo-maintenance",
             "DaemonSet node-agent",
             "Deployment velero",
             "Schedule velero-nightly",
@@ -60,6 +60,7 @@ fn values_of_veleros_chart_are_understood() {
             "--default-backup-ttl=720h",
             "--disable-controllers=schedule,gc",
             "--log-format=json",
+            "--repo-maintenance-job-configmap=velero-repo-maintenance",
             "--concurrent-backups=2",
         ])
     );
@@ -74,6 +75,8 @@ fn values_of_veleros_chart_are_understood() {
         ]
     );
     assert_eq!(pod["volumes"][3]["secret"]["secretName"], "velero");
+    let jobs = json!({"global": "{\"keepLatestMaintenanceJobs\":3}"});
+    assert_eq!(all["ConfigMap velero-repo-maintenance"]["data"], jobs);
     let agent = &all["DaemonSet node-agent"]["spec"]["template"]["spec"];
     assert_eq!(
         (
