@@ -88,7 +88,7 @@ async fn look(kube: &Kube, of: ObjectName<'_>, diagnosis: &mut Diagnosis) -> Res
             if text(event, &["type"]) == "Warning" && !diagnosis.errors.contains(&line) {
                 diagnosis.errors.push(line.clone());
             }
-            diagnosis.lines.push(format!("  {}", line));
+            diagnosis.lines.push(format!("  {line}"));
         }
     }
     let bound = if kind == "PersistentVolumeClaim" { text(&object, &["spec", "volumeName"]) } else { "" };

@@ -466,7 +466,7 @@ fn a_transfer_whose_mover_is_killed_is_tried_three_times_in_all() {
 }
 
 #[test]
-fn a_killed_mover_is_not_replaced_after_a_cancellation_or_without_its_volume() {
+fn no_mover_follows_after_a_cancellation_or_without_the_volume() {
     let pod = evicted("p1");
     let canceled = transfer(TransferKind::DataUpload, "InProgress", json!({"spec": {"cancel": true}}));
     let failed = Ending::failed("data path backup failed: data path pod was evicted, message: low on memory");
