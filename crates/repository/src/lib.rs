@@ -1,9 +1,10 @@
 //! The kopia repositories of volumes in a storage location, as Velero lays them out (kopia-and-data-path.md B.2).
 //!
 //! There is one repository for each namespace whose volumes are saved, below `kopia/NAMESPACE/` of the location's prefix. [`ensure`]
-//! makes it in the bucket, or sees that it is there; [`open`] opens it. Nothing here knows a cluster.
+//! makes it in the bucket, or sees that it is there; [`open`] opens it; [`delete_snapshots`] deletes what a backup has in it. Nothing here knows a cluster.
 
 mod clock;
+mod deletion;
 mod marker;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
@@ -11,4 +12,5 @@ mod tests;
 mod volume_repository;
 
 pub use clock::repository_clock;
+pub use deletion::{DeletedSnapshot, DeletedSnapshots, SnapshotOwner, WriterOptions, delete_snapshots};
 pub use volume_repository::{CLIENT_NAME, EnsureOptions, RepositoryError, blobs_of, ensure, open, prefix_of};
