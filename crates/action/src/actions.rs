@@ -1,6 +1,8 @@
 //! The actions that an operation is given.
 
-use crate::{BackupItemAction, DeleteItemAction, ItemBlockAction, RestoreItemAction, VolumeSnapshotter};
+use crate::{
+    BackupItemAction, DeleteItemAction, ItemBlockAction, RestoreItemAction, VolumeRepositories, VolumeSnapshotter,
+};
 use std::fmt::{self, Debug, Formatter};
 use std::sync::Arc;
 
@@ -17,6 +19,8 @@ pub struct Actions {
     pub delete_item: Vec<Arc<dyn DeleteItemAction>>,
     /// For volumes, in the order in which they are asked whether a volume is theirs.
     pub volume_snapshotters: Vec<LocatedSnapshotter>,
+    /// The repositories in the storage location of a backup that is being deleted; `None` where nothing can open them.
+    pub repositories: Option<Arc<dyn VolumeRepositories>>,
 }
 
 /// Part of the names of all actions of Velero's CSI plugin.
@@ -65,6 +69,7 @@ impl Debug for Actions {
                 "volume_snapshotters",
                 &names(self.volume_snapshotters.iter().map(|located| located.location.as_str())),
             )
+            .field("repositories", &self.repositories.is_some())
             .finish()
     }
 }

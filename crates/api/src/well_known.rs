@@ -133,6 +133,12 @@ pub const ANNOTATION_REBIND_RELEASED: &str = "lifeboat.io/rebind-released";
 pub const ANNOTATION_REUSE_VOLUMES: &str = "lifeboat.io/reuse-volumes";
 /// `true` on restores: claims whose data cannot be brought back are made empty; an addition of Lifeboat.
 pub const ANNOTATION_ALLOW_EMPTY_VOLUMES: &str = "lifeboat.io/allow-empty-volumes";
+/// On DataDownloads: the UID of the claim in the cluster that is to have the data. An addition of Lifeboat.
+pub const ANNOTATION_TARGET_CLAIM_UID: &str = "lifeboat.io/target-claim-uid";
+/// `true` on claims that a restore has made and whose files have not come yet. A later restore may fill them. An addition of Lifeboat.
+pub const ANNOTATION_AWAITS_FILES: &str = "lifeboat.io/awaits-files";
+/// `true` on restores: files of repositories are also written into claims that were in the cluster before; an addition of Lifeboat.
+pub const ANNOTATION_OVERWRITE_VOLUMES: &str = "lifeboat.io/overwrite-volumes";
 /// On repositories: a digest of the place that their location named when they were found ready there. An addition of Lifeboat.
 pub const ANNOTATION_REPOSITORY_PLACE: &str = "lifeboat.io/repository-place";
 /// On repositories: the reports of the last quick and the last full maintenance; an addition of Lifeboat.

@@ -66,6 +66,13 @@ pub fn repository_snapshots_key(backup: &str, uid: &str) -> String {
     format!("{REPOSITORY_SNAPSHOTS}{backup}-{uid}.json")
 }
 
+/// The UID of the backup in the key of such a list, whose backup has this name; `None` when it is none.
+#[must_use]
+pub fn uid_of_repository_snapshots<'a>(key: &'a str, backup: &str) -> Option<&'a str> {
+    let uid = key.strip_prefix(REPOSITORY_SNAPSHOTS)?.strip_prefix(backup)?.strip_prefix('-')?.strip_suffix(".json")?;
+    Some(uid).filter(|uid| !uid.is_empty())
+}
+
 /// A file of a backup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum BackupFile {

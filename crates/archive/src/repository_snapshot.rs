@@ -24,13 +24,24 @@ pub struct RepositorySnapshot {
     pub deleted_at: Timestamp,
 }
 
-/// The snapshots that a backup has in repositories, in order, without those of movers of others: by its pod volume backups and its volume
-/// information.
+/// The records of a backup that name snapshots in repositories.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SnapshotRecords<'a> {
+    /// Its pod volume backups.
+    pub pod_volumes: &'a [Value],
+    /// Its volume information.
+    pub infos: &'a [BackupVolumeInfo],
+    /// The DataUploads in its archive: backups of Velero 1.12 have no volume information.
+    pub uploads: &'a [Value],
+    /// The data of the ConfigMaps in which a Velero that was deleting it has noted its moved snapshots.
+    pub notes: &'a [Value],
+}
+
+/// The snapshots that a backup has in repositories, in order, without those of movers of others.
 #[must_use]
 pub fn repository_snapshots(
     backup: &str,
-    pod_volumes: &[Value],
-    infos: &[BackupVolumeInfo],
+    records: SnapshotRecords<'_>,
     deleted_at: Timestamp,
 ) -> Vec<RepositorySnapshot> {
     let of = |namespace: &str, id: &str, uploader: &str| RepositorySnapshot {
@@ -41,27 +52,53 @@ pub fn repository_snapshots(
         backup: backup.to_owned(),
         deleted_at,
     };
-    let text = |object: &Value, pointer: &str| -> String {
-        object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
-    };
-    let by_files = pod_volumes.iter().map(|one| {
-        let uploader = match text(one, "/spec/uploaderType").as_str() {
+    let by_files = records.pod_volumes.iter().map(|one| {
+        let uploader = match text(one, "/spec/uploaderType") {
             // Before there was a choice, restic was all there was; its repositories have an identifier.
-            "" if !text(one, "/spec/repoIdentifier").is_empty() => "restic".to_owned(),
-            "" => "kopia".to_owned(),
-            uploader => uploader.to_owned(),
+            "" if !text(one, "/spec/repoIdentifier").is_empty() => "restic",
+            "" => KOPIA,
+            uploader => uploader,
         };
-        of(&text(one, "/spec/pod/namespace"), &text(one, "/status/snapshotID"), &uploader)
+        of(text(one, "/spec/pod/namespace"), text(one, "/status/snapshotID"), uploader)
     });
-    let moved = infos.iter().filter(|info| info.snapshot_data_moved).filter_map(|info| {
+    let moved = records.infos.iter().filter(|info| info.snapshot_data_moved).filter_map(|info| {
         let movement = info.other.get("snapshotDataMovementInfo")?;
-        let is_veleros = matches!(text(movement, "/dataMover").as_str(), "" | "velero" | "velero-fs" | "velero-block");
-        is_veleros.then(|| of(&info.pvc_namespace, &text(movement, "/snapshotHandle"), "kopia"))
+        is_of_velero(text(movement, "/dataMover"))
+            .then(|| of(&info.pvc_namespace, text(movement, "/snapshotHandle"), KOPIA))
     });
-    let mut all: Vec<RepositorySnapshot> = by_files.chain(moved).filter(|one| !one.snapshot_id.is_empty()).collect();
+    let uploaded = records.uploads.iter().filter(|one| is_of_velero(text(one, "/spec/datamover")));
+    let uploaded = uploaded.map(|one| of(text(one, "/spec/sourceNamespace"), text(one, "/status/snapshotID"), KOPIA));
+    let noted = records.notes.iter().filter(|one| matches!(text(one, "/repositoryType"), "" | KOPIA));
+    let noted = noted.map(|one| of(text(one, "/volumeNamespace"), text(one, "/snapshotID"), KOPIA));
+    let all = by_files.chain(moved).chain(uploaded).chain(noted);
+    let mut all: Vec<RepositorySnapshot> =
+        all.filter(|one| !one.snapshot_id.is_empty() && !one.volume_namespace.is_empty()).collect();
     all.sort();
     all.dedup();
     all
+}
+
+impl RepositorySnapshot {
+    /// Returns true if it lies in the repository of its namespace, in the format of kopia.
+    #[must_use]
+    pub fn is_of_kopia(&self) -> bool {
+        let namespace = &self.volume_namespace;
+        let is_allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
+        let is_namespace =
+            namespace.starts_with(|c: char| c.is_ascii_alphanumeric()) && namespace.chars().all(is_allowed);
+        is_namespace && self.uploader == KOPIA && self.repository == format!("{KOPIA}/{namespace}")
+    }
+}
+
+const KOPIA: &str = "kopia";
+
+/// Returns true if a data mover, by its name in records, writes into Velero's repositories.
+fn is_of_velero(data_mover: &str) -> bool {
+    matches!(data_mover, "" | "velero" | "velero-fs" | "velero-block")
+}
+
+fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -94,18 +131,33 @@ mod tests {
             moved("", ""),
             BackupVolumeInfo::default(),
         ];
-        let found = repository_snapshots("b", &pod_volumes, &infos, Timestamp::UNIX_EPOCH);
-        let found: Vec<(&str, &str)> =
-            found.iter().map(|one| (one.repository.as_str(), one.snapshot_id.as_str())).collect();
+        let upload = |mover: &str, id: &str| json!({"spec": {"datamover": mover, "sourceNamespace": "bank"}, "status": {"snapshotID": id}});
+        let uploads = [upload("velero", "m-1"), upload("", "u-1"), upload("theirs", "u-2"), upload("", "")];
+        let notes = [
+            json!({"volumeNamespace": "bank", "snapshotID": "n-1", "repositoryType": "kopia", "uploaderType": "kopia"}),
+        ];
+        let records = SnapshotRecords { pod_volumes: &pod_volumes, infos: &infos, uploads: &uploads, notes: &notes };
+        let found = repository_snapshots("b", records, Timestamp::UNIX_EPOCH);
+        let found: Vec<(&str, &str, bool)> =
+            found.iter().map(|one| (&*one.repository, &*one.snapshot_id, one.is_of_kopia())).collect();
         assert_eq!(
             found,
             [
-                ("kopia/bank", "m-1"),
-                ("kopia/bank", "m-3"),
-                ("kopia/shop", "k-0"),
-                ("kopia/shop", "k-1"),
-                ("restic/shop", "r-1")
+                ("kopia/bank", "m-1", true),
+                ("kopia/bank", "m-3", true),
+                ("kopia/bank", "n-1", true),
+                ("kopia/bank", "u-1", true),
+                ("kopia/shop", "k-0", true),
+                ("kopia/shop", "k-1", true),
+                ("restic/shop", "r-1", false)
             ]
         );
+        let notes = [json!({"volumeNamespace": "../backups", "snapshotID": "x"})];
+        let strange = repository_snapshots(
+            "b",
+            SnapshotRecords { notes: &notes, ..SnapshotRecords::default() },
+            Timestamp::UNIX_EPOCH,
+        );
+        assert_eq!(strange.iter().map(RepositorySnapshot::is_of_kopia).collect::<Vec<_>>(), [false]);
     }
 }

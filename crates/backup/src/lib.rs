@@ -45,6 +45,7 @@ pub use end::deletion::run_delete_actions;
 pub use end::failure::record_failure;
 pub use end::finalize::finalize;
 pub use end::look_after::look_after_operations;
+pub use end::repository_snapshots::delete_listed_snapshots;
 pub use env::Env;
 pub use error::{BackupError, FinalizeError};
 pub use hook::run_owed_hooks;

@@ -33,6 +33,8 @@ struct LocationNote {
     looked_at_last: String,
     /// Time of the next search for files of restores that are gone.
     restores_swept_next: Option<Instant>,
+    /// Time of the next deletion of snapshots that deleted backups have left.
+    kept_snapshots_next: Option<Instant>,
 }
 
 impl LocationNotes {
@@ -110,6 +112,16 @@ impl LocationNotes {
     /// Notes that a location was searched for what restores have left.
     pub(crate) fn note_restores_swept(&self, location: NamespacedName, now: Instant) {
         self.with(location, |note| note.restores_swept_next = Some(now + RESTORES_EVERY));
+    }
+
+    /// Tells whether it is time to delete snapshots that deleted backups have left in repositories of a location.
+    pub(crate) fn kept_snapshots_are_due(&self, location: NamespacedName, now: Instant) -> bool {
+        self.with(location, |note| note.kept_snapshots_next.is_none_or(|due| due <= now))
+    }
+
+    /// Notes that this was done.
+    pub(crate) fn note_kept_snapshots(&self, location: NamespacedName, now: Instant) {
+        self.with(location, |note| note.kept_snapshots_next = Some(now + RESTORES_EVERY));
     }
 
     /// Forgets locations that are gone.

@@ -7,6 +7,7 @@ pub(crate) mod deletion;
 pub(crate) mod download;
 pub(crate) mod expiry;
 pub(crate) mod keep;
+mod kept_snapshots;
 pub(crate) mod leftover;
 pub(crate) mod location;
 mod merge;

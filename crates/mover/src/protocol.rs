@@ -85,6 +85,10 @@ pub struct BackupResult {
     pub total_bytes: i64,
     /// Bytes that were not taken from the snapshot before.
     pub incremental_bytes: i64,
+    /// The entries of the volume that are not in the snapshot although nothing has failed, for people. Velero's results have no such field,
+    /// and its node agent passes over it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
 }
 
 /// The result of a restore.
@@ -95,6 +99,9 @@ pub struct RestoreResult {
     pub target: AccessPoint,
     /// Bytes in all.
     pub total_bytes: i64,
+    /// Differences from the volume that was saved although nothing has failed, for people. Velero's results have no such field.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
 }
 
 /// The end of a pod, as its termination message says it.
@@ -137,14 +144,17 @@ mod tests {
             source: source.clone(),
             total_bytes: 3,
             incremental_bytes: 2,
+            message: String::new(),
         };
         let access = json!({"byPath": "/uid", "volumeMode": "Block"});
         let expected = json!({
             "snapshotID": "k1", "emptySnapshot": false, "source": access, "totalBytes": 3, "incrementalBytes": 2,
         });
         assert_eq!(serde_json::to_value(&backup).unwrap(), expected);
-        let restore = RestoreResult { target: source, total_bytes: 3 };
+        let restore = RestoreResult { target: source, total_bytes: 3, message: String::new() };
         assert_eq!(serde_json::to_value(&restore).unwrap(), json!({"target": access, "totalBytes": 3}));
+        let restore = RestoreResult { message: "1 socket".into(), ..restore };
+        assert_eq!(serde_json::to_value(&restore).unwrap()["message"], "1 socket");
         let bytes = Bytes { total_bytes: 9, done_bytes: 4 };
         assert_eq!(serde_json::to_value(bytes).unwrap(), json!({"totalBytes": 9, "doneBytes": 4}));
     }
@@ -153,7 +163,7 @@ mod tests {
     fn an_end_is_read_from_the_termination_message() {
         let done = r#"{"target":{"byPath":"/uid","volumeMode":"Filesystem"},"totalBytes":7}"#;
         let target = AccessPoint { by_path: "/uid".into(), volume_mode: VolumeMode::Filesystem };
-        let completed = PodEnd::Completed(RestoreResult { target, total_bytes: 7 });
+        let completed = PodEnd::Completed(RestoreResult { target, total_bytes: 7, ..RestoreResult::default() });
         assert_eq!(pod_end::<RestoreResult>(true, done), completed);
         let canceled = "error running data path: data path is canceled";
         assert_eq!(pod_end::<RestoreResult>(false, canceled), PodEnd::Canceled(canceled.into()));

@@ -12,6 +12,8 @@ pub(crate) struct TransferResult {
     pub(crate) total_bytes: i64,
     /// The snapshot, where one was asked for.
     pub(crate) saved: Option<SavedVolume>,
+    /// Differences from the volume that are no failure, for people.
+    pub(crate) message: String,
 }
 
 /// The snapshot of a volume.
@@ -28,7 +30,7 @@ pub(crate) struct SavedVolume {
 impl TransferResult {
     /// The result of a restore.
     pub(crate) fn restored(total_bytes: i64) -> Self {
-        Self { total_bytes, saved: None }
+        Self { total_bytes, saved: None, message: String::new() }
     }
 }
 
@@ -36,7 +38,10 @@ impl TransferResult {
 pub(crate) fn of_transfer(kind: TransferKind, pod: &PodView) -> Option<PodEnd<TransferResult>> {
     if !kind.is_backup() {
         return Some(match of_pod::<RestoreResult>(pod)? {
-            PodEnd::Completed(result) => PodEnd::Completed(TransferResult::restored(result.total_bytes)),
+            PodEnd::Completed(result) => PodEnd::Completed(TransferResult {
+                message: result.message,
+                ..TransferResult::restored(result.total_bytes)
+            }),
             PodEnd::Canceled(message) => PodEnd::Canceled(message),
             PodEnd::Failed(message) => PodEnd::Failed(message),
         });
@@ -50,13 +55,13 @@ pub(crate) fn of_transfer(kind: TransferKind, pod: &PodView) -> Option<PodEnd<Tr
 
 /// The result of a backup. Without the ID of a snapshot nothing can be restored, so there is one, or the volume was empty.
 fn saved(result: BackupResult) -> PodEnd<TransferResult> {
-    let BackupResult { snapshot_id, empty_snapshot, source, total_bytes, incremental_bytes } = result;
+    let BackupResult { snapshot_id, empty_snapshot, source, total_bytes, incremental_bytes, message } = result;
     if snapshot_id.is_empty() && !empty_snapshot {
         return PodEnd::Failed("the mover's pod has ended without the ID of a snapshot".to_owned());
     }
     let snapshot_id = (!empty_snapshot).then_some(snapshot_id);
     let saved = Some(SavedVolume { snapshot_id, path: source.by_path, incremental_bytes });
-    PodEnd::Completed(TransferResult { total_bytes, saved })
+    PodEnd::Completed(TransferResult { total_bytes, saved, message })
 }
 
 /// The end of a pod, with a result of this type.
@@ -108,7 +113,7 @@ mod tests {
             (json!({"phase": "Running"}), None),
             (
                 ended("Succeeded", "Completed", result),
-                Some(PodEnd::Completed(RestoreResult { target, total_bytes: 7 })),
+                Some(PodEnd::Completed(RestoreResult { target, total_bytes: 7, ..RestoreResult::default() })),
             ),
             (ended("Failed", "Error", canceled), Some(PodEnd::Canceled(canceled.to_owned()))),
             (ended("Failed", "Error", "no space\n"), failed("no space")),
@@ -135,17 +140,19 @@ mod tests {
             let pod = PodView::parse(json!({"status": status}).to_string().as_bytes()).unwrap();
             of_transfer(TransferKind::PodVolumeBackup, &pod)
         };
-        let done = |total_bytes: i64, snapshot: Option<&str>, incremental_bytes: i64| {
+        let done = |total_bytes: i64, snapshot: Option<&str>, incremental_bytes: i64, message: &str| {
             let snapshot_id = snapshot.map(str::to_owned);
             let saved = Some(SavedVolume { snapshot_id, path: "/u".to_owned(), incremental_bytes });
-            Some(PodEnd::Completed(TransferResult { total_bytes, saved }))
+            Some(PodEnd::Completed(TransferResult { total_bytes, saved, message: message.to_owned() }))
         };
         let source = r#""source":{"byPath":"/u","volumeMode":"Filesystem"}"#;
         let full =
             format!(r#"{{"snapshotID":"k1","emptySnapshot":false,{source},"totalBytes":7,"incrementalBytes":3}}"#);
-        assert_eq!(outcome(&full), done(7, Some("k1"), 3));
+        assert_eq!(outcome(&full), done(7, Some("k1"), 3, ""));
+        let with_message = full.replace(r#""totalBytes""#, r#""message":"2 sockets","totalBytes""#);
+        assert_eq!(outcome(&with_message), done(7, Some("k1"), 3, "2 sockets"));
         let empty = format!(r#"{{"snapshotID":"","emptySnapshot":true,{source},"totalBytes":0,"incrementalBytes":0}}"#);
-        assert_eq!(outcome(&empty), done(0, None, 0));
+        assert_eq!(outcome(&empty), done(0, None, 0, ""));
         let none = "the mover's pod has ended without the ID of a snapshot";
         assert_eq!(outcome(r#"{"totalBytes":7}"#), Some(PodEnd::Failed(none.to_owned())));
     }

@@ -1,10 +1,11 @@
 //! The kopia repositories of volumes in a storage location, as Velero lays them out (kopia-and-data-path.md B.2).
 //!
 //! There is one repository for each namespace whose volumes are saved, below `kopia/NAMESPACE/` of the location's prefix. [`ensure`]
-//! makes it in the bucket, or sees that it is there; [`open`] opens it, and [`maintain`] gives its space back. Nothing here knows a
-//! cluster.
+//! makes it in the bucket, or sees that it is there; [`open`] opens it, [`delete_snapshots`] deletes what a backup has in it, and
+//! [`maintain`] gives its space back. Nothing here knows a cluster.
 
 mod clock;
+mod deletion;
 mod maintain;
 mod marker;
 #[cfg(test)]
@@ -13,5 +14,6 @@ mod tests;
 mod volume_repository;
 
 pub use clock::repository_clock;
+pub use deletion::{DeletedSnapshot, DeletedSnapshots, SnapshotOwner, WriterOptions, delete_snapshots};
 pub use maintain::{MaintainOptions, MaintenanceSummary, maintain};
 pub use volume_repository::{CLIENT_NAME, EnsureOptions, RepositoryError, blobs_of, ensure, open, prefix_of};

@@ -1,12 +1,17 @@
 //! Repositories made, finished and opened in a bucket in memory.
 
-use super::{EnsureOptions, RepositoryError, blobs_of, ensure, open};
+use super::{
+    CLIENT_NAME, DeletedSnapshot, DeletedSnapshots, EnsureOptions, RepositoryError, SnapshotOwner, WriterOptions,
+    blobs_of, delete_snapshots, ensure, open,
+};
 use lifeboat_bucket::faults::Deadly;
 use lifeboat_bucket::{BlobStore, Entry, ListOptions, Memory, PutOptions, collect};
 use lifeboat_kopia::content::IndexSource;
 use lifeboat_kopia::crypto::Password;
+use lifeboat_kopia::format::snapshot::{SnapshotDocument, Source, Stats};
 use lifeboat_kopia::format::time::UnixNanos;
-use lifeboat_kopia::{KopiaError, OpenOptions, Random, Repository};
+use lifeboat_kopia::{KopiaError, OpenOptions, Random, Repository, WriteOptions};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -174,4 +179,68 @@ async fn white_space_around_the_password_does_not_count() {
     let wrong = Password::new("wrong".to_owned());
     let error = ensure(ground.blobs(), &wrong, &ground.options()).await.unwrap_err();
     assert!(matches!(error, RepositoryError::Kopia(KopiaError::WrongPassword { .. })), "{error}");
+}
+
+/// Saves a pinned snapshot of a backup with this UID, and gives its ID.
+async fn saved(ground: &Ground, backup_uid: &str) -> String {
+    let seed = u64::try_from(ground.keys().await.len()).unwrap();
+    let (user, host) = (CLIENT_NAME.to_owned(), CLIENT_NAME.to_owned());
+    let write = WriteOptions { user, host, random: seeded(seed), threads: 1, memory: 32 << 20, uploads: 1 };
+    let tags = [("backup", "b"), ("backup-uid", backup_uid)].map(|(key, value)| (key.to_owned(), value.to_owned()));
+    let document = SnapshotDocument {
+        source: Source { host: CLIENT_NAME.to_owned(), user: CLIENT_NAME.to_owned(), path: backup_uid.to_owned() },
+        description: "Kopia Uploader".to_owned(),
+        start: NOW,
+        end: NOW,
+        stats: Stats::default(),
+        incomplete: None,
+        root: None,
+        tags: BTreeMap::from(tags),
+        pins: vec!["velero-pin".to_owned()],
+    };
+    let writer = ground.opened().await.writer(write).await.unwrap();
+    let id = writer.save_snapshot(&document).unwrap();
+    writer.flush().await.unwrap();
+    id
+}
+
+impl Ground {
+    async fn delete(&self, ids: &[String]) -> Result<DeletedSnapshots, RepositoryError> {
+        let owner = SnapshotOwner { backup: "b", backup_uid: "u-1" };
+        let options = WriterOptions { random: seeded(9), open: self.open_options() };
+        delete_snapshots(self.blobs(), password(), ids, owner, options).await
+    }
+}
+
+#[tokio::test]
+async fn snapshots_of_a_deleted_backup_go_and_those_of_others_stay() {
+    let ground = Ground::new();
+    ground.ensure().await.unwrap();
+    let own = saved(&ground, "u-1").await;
+    let others = saved(&ground, "u-2").await;
+    // Of an attempt that was cut off: no record has its ID.
+    saved(&ground, "u-1").await;
+    let ids = [own.clone(), "0123".to_owned(), others.clone()];
+    let of_another = DeletedSnapshot::OfAnother("the backup \"b\" with the UID u-2".to_owned());
+    let ends = ground.delete(&ids).await.unwrap();
+    let expected = vec![DeletedSnapshot::Deleted, DeletedSnapshot::Missing, of_another.clone()];
+    assert_eq!(ends, DeletedSnapshots { ends: expected, unnamed: 1 });
+    let left: Vec<String> = ground.opened().await.snapshots().await.unwrap().into_iter().map(|one| one.id).collect();
+    assert_eq!(left, [others]);
+    // Again there is nothing to do, and nothing is written.
+    let before = ground.keys().await;
+    let ends = ground.delete(&ids).await.unwrap();
+    let expected = vec![DeletedSnapshot::Missing, DeletedSnapshot::Missing, of_another];
+    assert_eq!(ends, DeletedSnapshots { ends: expected, unnamed: 0 });
+    assert_eq!(ground.keys().await, before);
+}
+
+#[tokio::test]
+async fn a_repository_that_is_gone_has_no_snapshots_and_a_damaged_one_says_so() {
+    let ground = Ground::new();
+    let missing = DeletedSnapshots { ends: vec![DeletedSnapshot::Missing], unnamed: 0 };
+    assert_eq!(ground.delete(&["a".to_owned()]).await.unwrap(), missing);
+    ground.put("kopia/shop/p0123", "x").await;
+    let error = ground.delete(&["a".to_owned()]).await.unwrap_err();
+    assert!(matches!(error, RepositoryError::Kopia(KopiaError::NotARepository { .. })), "{error}");
 }

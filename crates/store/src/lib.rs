@@ -38,6 +38,7 @@ pub use content::Content;
 pub use error::StoreError;
 pub use open::OpenOptions;
 pub use probe::ProbeResult;
+pub use repository_snapshots::SnapshotList;
 pub use restore_claim::{RestoreFiles, RestoreOwner};
 pub use rewrite::{NewObject, Rewrite};
 pub use rows::ArchiveRows;

@@ -1,9 +1,9 @@
-//! Lists of snapshots in repositories that outlive their backup, because nothing here can delete them.
+//! Lists of snapshots in repositories whose backup is deleted. A list outlives its backup until all that it names is deleted.
 
 use crate::{Store, StoreError};
-use lifeboat_archive::layout::repository_snapshots_key;
+use lifeboat_archive::layout::{REPOSITORY_SNAPSHOTS, repository_snapshots_key, uid_of_repository_snapshots};
 use lifeboat_archive::repository_snapshot::RepositorySnapshot;
-use lifeboat_bucket::PutOptions;
+use lifeboat_bucket::{BlobStore, Entry, ListOptions, Listed, PutOptions};
 
 impl Store {
     /// Adds these to the list of the backup with this name and UID, so that they can be found and deleted when its
@@ -26,7 +26,16 @@ impl Store {
             return Ok(());
         }
         all.extend(new);
-        let bytes = serde_json::to_vec_pretty(&all).map_err(|e| StoreError::Encode("the list of snapshots", e))?;
+        self.put_repository_snapshots(backup, uid, &all).await
+    }
+
+    async fn put_repository_snapshots(
+        &self,
+        backup: &str,
+        uid: &str,
+        all: &[RepositorySnapshot],
+    ) -> Result<(), StoreError> {
+        let bytes = serde_json::to_vec_pretty(all).map_err(|e| StoreError::Encode("the list of snapshots", e))?;
         let options = PutOptions { content_type: Some("application/json"), ..PutOptions::default() };
         self.put(&repository_snapshots_key(backup, uid), bytes.into(), options).await
     }
@@ -39,6 +48,68 @@ impl Store {
         let key = repository_snapshots_key(backup, uid);
         let Some(bytes) = self.read(&key).await? else { return Ok(Vec::new()) };
         serde_json::from_slice(&bytes).map_err(|e| StoreError::Sidecar { key, source: e.into() })
+    }
+}
+
+/// A list of snapshots in repositories.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SnapshotList {
+    /// The backup.
+    pub backup: String,
+    /// Its UID.
+    pub uid: String,
+}
+
+impl Store {
+    /// Takes snapshots that are deleted off the list of a backup; a list that is empty then goes.
+    ///
+    /// # Errors
+    /// [`StoreError::Sidecar`], [`StoreError::Bucket`].
+    pub async fn unlist_repository_snapshots(
+        &self,
+        backup: &str,
+        uid: &str,
+        deleted: &[RepositorySnapshot],
+    ) -> Result<(), StoreError> {
+        let all = self.repository_snapshots(backup, uid).await?;
+        let is_deleted = |one: &RepositorySnapshot| {
+            deleted.iter().any(|other| (&other.repository, &other.snapshot_id) == (&one.repository, &one.snapshot_id))
+        };
+        let left: Vec<RepositorySnapshot> = all.iter().filter(|one| !is_deleted(one)).cloned().collect();
+        match left.len() {
+            0 => Ok(self.bucket.delete(&[repository_snapshots_key(backup, uid)]).await?),
+            count if count == all.len() => Ok(()),
+            _ => self.put_repository_snapshots(backup, uid, &left).await,
+        }
+    }
+
+    /// The lists that are there.
+    ///
+    /// # Errors
+    /// [`StoreError::Bucket`]. A list that cannot be read is passed over with a line of the program's log.
+    pub async fn lists_of_repository_snapshots(&self) -> Result<Vec<SnapshotList>, StoreError> {
+        let mut options = ListOptions { prefix: REPOSITORY_SNAPSHOTS.to_owned(), ..ListOptions::default() };
+        let mut lists = Vec::new();
+        loop {
+            let page = self.bucket.list(options.clone()).await?;
+            for entry in page.entries {
+                let Entry::Object(Listed { key, .. }) = entry else { continue };
+                let Some(bytes) = self.read(&key).await? else { continue };
+                let first = serde_json::from_slice::<Vec<RepositorySnapshot>>(&bytes).map(|all| all.into_iter().next());
+                match first {
+                    Ok(Some(one)) => {
+                        let uid = uid_of_repository_snapshots(&key, &one.backup).map(str::to_owned);
+                        lists.extend(uid.map(|uid| SnapshotList { backup: one.backup, uid }));
+                    }
+                    Ok(None) => {}
+                    Err(e) => tracing::warn!(key, error = %e, "a list of snapshots in repositories cannot be read"),
+                }
+            }
+            match page.continuation {
+                None => return Ok(lists),
+                next => options.continuation = next,
+            }
+        }
     }
 }
 
@@ -64,8 +135,14 @@ mod tests {
         store.delete_backup("b").await.unwrap();
         assert_eq!(store.repository_snapshots("b", "u").await.unwrap(), ["1", "2", "3"].map(snapshot));
         assert_eq!(store.repository_snapshots("b", "v").await.unwrap(), []);
+        let list = SnapshotList { backup: "b".to_owned(), uid: "u".to_owned() };
+        assert_eq!(store.lists_of_repository_snapshots().await.unwrap(), [list]);
+        store.unlist_repository_snapshots("b", "u", &[snapshot("1"), snapshot("3")]).await.unwrap();
+        assert_eq!(store.repository_snapshots("b", "u").await.unwrap(), [snapshot("2")]);
         // Velero takes the location for one that is whole.
         let folders: Vec<String> = store.folders().await.unwrap();
         assert!(folders.iter().all(|name| lifeboat_archive::layout::TOP_LEVEL.contains(&name.as_str())), "{folders:?}");
+        store.unlist_repository_snapshots("b", "u", &[snapshot("2")]).await.unwrap();
+        assert_eq!(store.lists_of_repository_snapshots().await.unwrap(), []);
     }
 }

@@ -2,7 +2,7 @@
 //! 1, and 5.2).
 
 use crate::end::look_after::open_options;
-use crate::end::repository_snapshots::keep_repository_snapshots;
+use crate::end::repository_snapshots::{delete_repository_snapshots, list_repository_snapshots};
 use crate::env::Env;
 use crate::request::lane::ScopedAction;
 use crate::volumes::snapshots::{remove_before, remove_csi, remove_native, stop_useless_uploads};
@@ -31,7 +31,8 @@ const AT_ONCE: usize = 64;
 const MOST_TOLD: usize = 200;
 
 /// Calls the delete item actions, the engine's own first, for the objects of a backup as its archive holds them. Then
-/// removes the snapshots of the backup that an attempt has left in the cluster, and last deletes its native snapshots.
+/// removes the snapshots of the backup that an attempt has left in the cluster, and last deletes its native snapshots and those in
+/// repositories.
 /// `uid` is the UID in the files of the backup, which is not its own when it was made by another cluster.
 ///
 /// Every object has its turn, whatever comes of the others. It can be cut off anywhere and done again, and must be done
@@ -42,7 +43,7 @@ const MOST_TOLD: usize = 200;
 /// Messages for people about what was not removed and why: the files are to stay then. There are at most some hundreds,
 /// and the last one says how many more there are.
 pub async fn run_delete_actions(backup: &Backup, uid: &str, env: &Env) -> Result<(), Vec<String>> {
-    keep_repository_snapshots(backup, uid, env).await.map_err(|e| vec![e])?;
+    list_repository_snapshots(backup, uid, env).await.map_err(|e| vec![e])?;
     let mut failed = DeletionFailures::default();
     if !stop_useless_uploads(backup, env, |_| false).await {
         failed.add("data movers still work for this backup; the log of the server says why".to_owned());
@@ -74,6 +75,9 @@ pub async fn run_delete_actions(backup: &Backup, uid: &str, env: &Env) -> Result
         None => {
             failed.add("it is not known whether native snapshots of this backup are left in the storage".to_owned());
         }
+    }
+    if let Err(errors) = Box::pin(delete_repository_snapshots(&backup.metadata.name, uid, env)).await {
+        errors.into_iter().for_each(|e| failed.add(e));
     }
     failed.into_result()
 }
@@ -200,21 +204,31 @@ fn handle(content: &Value) -> &str {
 
 /// Reads the snapshots of a backup out of its archive.
 async fn snapshots(archive: &Archive, uid: &str) -> Result<ArchivedSnapshots, StoreError> {
-    let says = |row: &Row| {
-        let is_one = |name: &str| *row.resource == GroupResource::new(SNAPSHOT_API, name);
-        row.preferred && (is_one("volumesnapshots") || is_one("volumesnapshotcontents"))
+    let says = |resource: &GroupResource| {
+        let is_one = |name: &str| *resource == GroupResource::new(SNAPSHOT_API, name);
+        is_one("volumesnapshots") || is_one("volumesnapshotcontents")
     };
-    let rows: Vec<usize> = archive.rows().enumerate().filter(|(_, row)| says(row)).map(|(n, _)| n).collect();
-    let (mut snapshots, mut reading) = (ArchivedSnapshots::of(uid), JoinSet::new());
+    let mut snapshots = ArchivedSnapshots::of(uid);
+    archived_objects(archive, says).await?.iter().for_each(|object| snapshots.take(object));
+    Ok(snapshots)
+}
+
+/// Reads the objects of some types out of an archive, in the preferred version of each. One that cannot be read is left out.
+pub(crate) async fn archived_objects(
+    archive: &Archive,
+    is_wanted: impl Fn(&GroupResource) -> bool,
+) -> Result<Vec<Value>, StoreError> {
+    let is_one = |row: &Row| row.preferred && is_wanted(&row.resource);
+    let rows: Vec<usize> = archive.rows().enumerate().filter(|(_, row)| is_one(row)).map(|(n, _)| n).collect();
+    let (mut objects, mut reading) = (Vec::new(), JoinSet::new());
     if rows.is_empty() {
-        return Ok(snapshots);
+        return Ok(objects);
     }
     let mut contents = archive.read(rows, &mut reading);
     while let Some(item) = contents.next().await? {
-        // What cannot be read is an error of the call for it.
-        serde_json::from_slice(&item.body).iter().for_each(|object| snapshots.take(object));
+        objects.extend(serde_json::from_slice::<Value>(&item.body));
     }
-    Ok(snapshots)
+    Ok(objects)
 }
 
 /// The types that the cluster serves, and those of the archive that it does not serve: an action may be for these too.

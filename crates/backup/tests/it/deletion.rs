@@ -2,13 +2,17 @@
 
 use crate::ground::{Ground, NAME, Scripted};
 use async_trait::async_trait;
-use lifeboat_action::{ActionError, ActionScope, BackupItemOutput, DeleteItemAction, OperationProgress};
+use lifeboat_action::{
+    ActionError, ActionScope, BackupItemOutput, DeleteItemAction, OperationProgress, SnapshotDeletion,
+    SnapshotsToDelete, VolumeRepositories,
+};
 use lifeboat_api::Backup;
 use lifeboat_api::well_known::ANNOTATION_BACKUP_MUST_INCLUDE;
 use lifeboat_archive::layout::BackupFile;
-use lifeboat_backup::{run, run_delete_actions};
+use lifeboat_backup::{delete_listed_snapshots, run, run_delete_actions};
 use lifeboat_object::{GroupResource, ObjectKey};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 /// An action that answers as it is told, and notes for which objects it was called.
@@ -146,6 +150,125 @@ async fn objects_of_types_that_the_cluster_does_not_serve_have_their_turn() {
         velero.io/csi-volumesnapshotcontent-delete: the snapshot snap-ours of the driver disk.example.com cannot be deleted: the \
         cluster does not serve snapshot.storage.k8s.io";
     assert_eq!(errors, [expected]);
+}
+
+/// Repositories that say this of each snapshot, and remember what they were asked to delete.
+struct ScriptedRepositories {
+    ends: BTreeMap<&'static str, Result<SnapshotDeletion, &'static str>>,
+    asked: Mutex<Vec<SnapshotsToDelete>>,
+}
+
+#[async_trait]
+impl VolumeRepositories for ScriptedRepositories {
+    async fn delete_snapshots(&self, snapshots: &SnapshotsToDelete) -> Result<DeletedSnapshots, String> {
+        self.asked.lock().unwrap().push(snapshots.clone());
+        let ends = snapshots.snapshot_ids.iter().map(|id| self.ends[id.as_str()].clone().map_err(str::to_owned));
+        Ok(DeletedSnapshots { ends: ends.collect::<Result<_, _>>()?, unnamed: 0 })
+    }
+}
+
+#[tokio::test]
+async fn a_deleted_backup_takes_its_snapshots_in_repositories_along() {
+    let ground = Ground::start(&["a"], Vec::new()).await;
+    let mut backup = made(&ground).await;
+    let store = ground.store();
+    let pod_volume = |namespace: &str, id: &str, uploader: &str| {
+        json!({"spec": {"pod": {"namespace": namespace, "name": "db"}, "volume": "data", "uploaderType": uploader},
+            "status": {"phase": "Completed", "snapshotID": id}})
+    };
+    let all = json!([
+        pod_volume("shop", "k-1", "kopia"),
+        pod_volume("shop", "k-2", "kopia"),
+        pod_volume("bank", "k-3", "kopia"),
+        pod_volume("shop", "r-1", "restic")
+    ]);
+    let bytes = lifeboat_archive::sidecar::encode(&all).unwrap();
+    store.replace_file(NAME, BackupFile::PodVolumeBackups, bytes).await.unwrap();
+    // What a Velero that was cut off in the same deletion has noted.
+    backup.spec.snapshot_move_data = Some(true);
+    let label = json!({"velero.io/backup-name": NAME, "velero.io/data-upload-snapshot-info": "true"});
+    let note = |name: &str, location: &str, id: &str| {
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": backup.metadata.namespace, "labels": label},
+            "data": {"volumeNamespace": "shop", "backupStorageLocation": location, "snapshotID": id, "repositoryType": "kopia"}})
+    };
+    ground.put(note("du-1-info", &backup.spec.storage_location, "k-4")).await;
+    let mut env = ground.env(store.clone());
+    let answers = [
+        ("k-1", Ok(SnapshotDeletion::Deleted)),
+        ("k-2", Ok(SnapshotDeletion::OfAnother("the backup \"c\"".to_owned()))),
+        ("k-3", Err("the password does not open it")),
+        ("k-4", Ok(SnapshotDeletion::Missing)),
+    ];
+    let repositories = Arc::new(ScriptedRepositories { ends: BTreeMap::from(answers), asked: Mutex::default() });
+    env.actions.repositories = Some(repositories.clone());
+    let key = format!("metadata/lifeboat-repository-snapshots/{NAME}-u.json");
+    let errors = run_delete_actions(&backup, "u", &env).await.unwrap_err();
+    let expected = format!(
+        "error deleting 1 snapshot of backup {NAME} in the repository of namespace bank: the password does not open it; the IDs are kept in \
+         {key}"
+    );
+    assert_eq!(errors, [expected]);
+    let request = |namespace: &str, ids: &[&str]| SnapshotsToDelete {
+        volume_namespace: namespace.to_owned(),
+        snapshot_ids: ids.iter().map(|id| (*id).to_owned()).collect(),
+        backup: NAME.to_owned(),
+        backup_uid: "u".to_owned(),
+    };
+    let asked = std::mem::take(&mut *repositories.asked.lock().unwrap());
+    assert_eq!(asked, [request("bank", &["k-3"]), request("shop", &["k-1", "k-2", "k-4"])]);
+    let closed = env.operation.journal.close();
+    let warnings: Vec<&str> = closed.results.warnings.messages().collect();
+    let other = format!(
+        "the snapshot k-2 in kopia/shop, which backup {NAME} names, stays there, because it belongs to the backup \"c\""
+    );
+    let stays = format!(
+        "the data of 1 volume stays in repositories, because it cannot be deleted there from here; the snapshot IDs are kept in {key}"
+    );
+    assert_eq!(warnings, [other, stays]);
+    let kept = store.repository_snapshots(NAME, "u").await.unwrap();
+    let kept: Vec<&str> = kept.iter().map(|one| one.snapshot_id.as_str()).collect();
+    assert_eq!(kept, ["k-3", "r-1"]);
+    let notes = ground.list("configmaps").await;
+    assert!(notes.iter().all(|one| one["metadata"]["name"] != "du-1-info"), "{notes:?}");
+
+    // The repository opens again when the deletion is done again, or a server reads the list.
+    let answers = [
+        ("k-1", Ok(SnapshotDeletion::Missing)),
+        ("k-2", Ok(SnapshotDeletion::Missing)),
+        ("k-3", Ok(SnapshotDeletion::Deleted)),
+    ];
+    let repositories = Arc::new(ScriptedRepositories { ends: BTreeMap::from(answers), asked: Mutex::default() });
+    let mut env = ground.env(store.clone());
+    env.actions.repositories = Some(repositories);
+    assert_eq!(delete_listed_snapshots(NAME, "u", &env).await, Ok(()));
+    let kept = store.repository_snapshots(NAME, "u").await.unwrap();
+    assert_eq!(kept.iter().map(|one| one.snapshot_id.as_str()).collect::<Vec<_>>(), ["r-1"]);
+}
+
+#[tokio::test]
+async fn a_failed_backup_takes_the_snapshots_along_that_its_volumes_had_got() {
+    let ground = Ground::start(&["a"], Vec::new()).await;
+    let backup = made(&ground).await;
+    let namespace = backup.metadata.namespace.clone();
+    // Its record has none of it.
+    let resource = |kind: &str, version: &str, name: &str, uid: &str, spec: Value, id: &str| {
+        json!({"apiVersion": format!("velero.io/{version}"), "kind": kind,
+            "metadata": {"name": name, "namespace": namespace, "labels": {"velero.io/backup-uid": uid}},
+            "spec": spec, "status": {"phase": "Completed", "snapshotID": id}})
+    };
+    let pod = json!({"pod": {"namespace": "shop", "name": "db"}, "volume": "data", "uploaderType": "kopia"});
+    ground.put(resource("PodVolumeBackup", "v1", "p", "u", pod.clone(), "k-1")).await;
+    ground.put(resource("PodVolumeBackup", "v1", "other", "v", pod, "k-9")).await;
+    ground.put(resource("DataUpload", "v2alpha1", "d", "u", json!({"sourceNamespace": "bank"}), "m-1")).await;
+    let answers = [("k-1", Ok(SnapshotDeletion::Deleted)), ("m-1", Ok(SnapshotDeletion::Deleted))];
+    let repositories = Arc::new(ScriptedRepositories { ends: BTreeMap::from(answers), asked: Mutex::default() });
+    let mut env = ground.env(ground.store());
+    env.actions.repositories = Some(repositories.clone());
+    assert_eq!(run_delete_actions(&backup, "u", &env).await, Ok(()));
+    let asked = repositories.asked.lock().unwrap();
+    let ids: Vec<&str> = asked.iter().flat_map(|one| &one.snapshot_ids).map(String::as_str).collect();
+    assert_eq!(ids, ["m-1", "k-1"]);
+    assert_eq!(ground.store().lists_of_repository_snapshots().await.unwrap(), []);
 }
 
 #[tokio::test]

@@ -58,6 +58,7 @@ mod refusals;
 mod repositories;
 mod repositories_written;
 mod repository_compared;
+mod repository_deletion;
 mod repository_ground;
 mod repository_maintenance;
 mod repository_password;

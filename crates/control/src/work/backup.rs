@@ -386,7 +386,7 @@ pub(super) async fn engine_env(
     Ok(lifeboat_backup::Env { cluster: context.client.cluster.clone(), store, actions, operation })
 }
 
-fn operation(context: &Context, backup: &Backup, cancel: CancellationToken) -> Operation {
+pub(super) fn operation(context: &Context, backup: &Backup, cancel: CancellationToken) -> Operation {
     let clock = &context.env.clock.0;
     let subject = format!("backup={}/{}", backup.metadata.namespace, backup.metadata.name);
     let records = Arc::new(RecordMap::until_cancelled(context, backup, cancel.clone()));

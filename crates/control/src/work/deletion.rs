@@ -1,6 +1,7 @@
 //! Deletes a backup with all that belongs to it (api-and-controllers.md 3.7).
 
 use super::backup::{NAME_TAKEN, engine_env, is_record_of};
+use super::repository::deletion::LocationRepositories;
 use super::restore::delete_own_files;
 use super::running::capped;
 use super::{Context, Effect, SnapshotLocations, StepError, StepResult};
@@ -244,7 +245,10 @@ pub(crate) async fn delete(context: &Context, request: DeleteBackupRequest, targ
     trace.begin(Subject { kind: "deletion", namespace, name, uid });
     let removing = async {
         match &own_files {
-            Some(uid) => Box::pin(remove_files(context, backup, (&store, uid), &trace)).await,
+            Some(uid) => {
+                let files = FilesToRemove { store: &store, uid, location };
+                Box::pin(remove_files(context, backup, files, &trace)).await
+            }
             None => Ok(Vec::new()),
         }
     };
@@ -326,17 +330,32 @@ fn leads(context: &Context) -> Result<(), StepError> {
     context.leadership.check().map_err(|lost| StepError::Because(lost.to_string()))
 }
 
-/// Runs the delete actions, which read the files of a backup, and then deletes the files, which have this UID. Returns what went wrong,
-/// for the request.
+/// The files of a backup that are removed.
+#[derive(Clone, Copy)]
+struct FilesToRemove<'a> {
+    store: &'a Store,
+    /// The UID that they have.
+    uid: &'a str,
+    location: &'a BackupStorageLocation,
+}
+
+/// Runs the delete actions, which read the files of a backup, and then deletes the files. Returns what went wrong, for the
+/// request.
 async fn remove_files(
     context: &Context,
     backup: &Backup,
-    (store, uid): (&Store, &str),
+    files: FilesToRemove<'_>,
     trace: &Trace,
 ) -> Result<Vec<String>, StepError> {
-    let (files, cancel) = (store.clone(), context.env.cancel.child_token());
-    let removed = match engine_env(context, backup, files, SnapshotLocations::All, cancel).await {
-        Ok(env) => {
+    let FilesToRemove { store, uid, location } = files;
+    let bucket = match context.bucket(location).await {
+        Ok(bucket) => bucket,
+        Err(why) => return Ok(vec![format!("error getting the backup store: {why}")]),
+    };
+    let cancel = context.env.cancel.child_token();
+    let removed = match engine_env(context, backup, store.clone(), SnapshotLocations::All, cancel).await {
+        Ok(mut env) => {
+            env.actions.repositories = Some(LocationRepositories::new(context, bucket));
             // What the actions log belongs to the deletion.
             env.operation.trace.join(trace);
             Box::pin(run_delete_actions(backup, uid, &env)).await

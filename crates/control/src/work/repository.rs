@@ -1,6 +1,9 @@
 //! Makes the repositories of volumes ready (api-and-controllers.md 3.16, kopia-and-data-path.md B.2.4).
 
 mod config;
+pub(crate) mod deletion;
+#[cfg(test)]
+mod deletion_tests;
 pub(crate) mod maintenance;
 mod open;
 mod password;

@@ -137,7 +137,7 @@ async fn removed(context: &Context, left: &Leftover) -> Result<bool, StepError> 
 }
 
 /// A Backup with the name and the UID of one that is gone.
-fn gone(location: &BackupStorageLocation, name: &str, uid: String) -> Backup {
+pub(super) fn gone(location: &BackupStorageLocation, name: &str, uid: String) -> Backup {
     let mut backup = Backup::default();
     backup.metadata.namespace.clone_from(&location.metadata.namespace);
     (backup.metadata.name, backup.metadata.uid) = (name.to_owned(), uid);

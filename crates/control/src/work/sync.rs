@@ -2,6 +2,7 @@
 
 use super::backup::is_record_of;
 use super::bucket_id::{empty_though, may_be_unmounted};
+use super::kept_snapshots::delete_kept_snapshots;
 use super::{Context, Effect, StepError, StepResult, sweep};
 use crate::event::{emit, warning};
 use crate::world::{Leftover, MirroredKind, World};
@@ -167,6 +168,7 @@ pub(super) async fn sync_backups(context: &Context, location: &BackupStorageLoca
         }
     }
     sweep::sweep_restores(context, store, location).await;
+    delete_kept_snapshots(context, store, location).await;
     Ok(effects)
 }
 

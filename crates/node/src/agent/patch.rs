@@ -97,9 +97,11 @@ pub(super) fn progress(transfer: &Transfer, total: i64, done: i64) -> Value {
 }
 
 pub(super) fn end(transfer: &Transfer, ending: &Ending, now: Timestamp) -> Value {
-    let message = (!ending.message.is_empty()).then_some(&ending.message);
+    // What was passed over does not make it fail, and is told.
+    let told = ending.result.as_ref().map(|result| &result.message);
+    let message = [Some(&ending.message), told].into_iter().flatten().find(|message| !message.is_empty());
     let mut status = json!({"phase": ending.phase, "message": message, "completionTimestamp": Time::new(now)});
-    if let Some(TransferResult { total_bytes, saved }) = &ending.result {
+    if let Some(TransferResult { total_bytes, saved, .. }) = &ending.result {
         status["progress"] = json!({"totalBytes": total_bytes, "bytesDone": total_bytes});
         if let Some(SavedVolume { snapshot_id, path, incremental_bytes }) = saved {
             status["snapshotID"] = json!(snapshot_id);

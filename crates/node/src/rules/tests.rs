@@ -317,6 +317,7 @@ fn saved(snapshot: &str, bytes: i64) -> String {
 fn a_backup_of_a_volume_ends_with_its_snapshot_or_without_one_if_empty() {
     let running = transfer(TransferKind::PodVolumeBackup, "InProgress", json!({}));
     let result = |snapshot: Option<&str>, bytes: i64| TransferResult {
+        message: String::new(),
         total_bytes: bytes,
         saved: Some(SavedVolume {
             snapshot_id: snapshot.map(str::to_owned),

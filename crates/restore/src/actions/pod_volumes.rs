@@ -1,9 +1,16 @@
-//! `velero.io/pod-volume-restore`: a pod waits for the files of its volumes (restore.md 6.1).
+//! `velero.io/pod-volume-restore`: a pod waits for the files of its volumes (restore.md 6.1), and a claim is marked until it has them.
+//!
+//! Files are written into claims that a restore has made. One that was in the cluster before keeps what it holds, unless the user lets
+//! it be overwritten: it has no mark. The decision is made once, when the pod is made: its init container mounts what is filled.
+//!
+//! compat: Velero overwrites the files of whatever claim the pod mounts.
 
+use super::edit::remove_keys;
 use super::restore_wait::WaitSettings;
 use async_trait::async_trait;
 use lifeboat_action::{ActionError, ActionScope, RestoreItemAction, RestoreItemInput, RestoreItemOutput};
 use lifeboat_api::Restore;
+use lifeboat_api::well_known::{ANNOTATION_AWAITS_FILES, ANNOTATION_OVERWRITE_VOLUMES};
 use lifeboat_cluster::{Cluster, ClusterError};
 use lifeboat_object::ApiResource;
 use lifeboat_volume::{FilesOfPods, PodFiles};
@@ -19,7 +26,7 @@ pub(crate) struct FilesToRestore {
     pub(crate) wait: WaitSettings,
 }
 
-/// Puts the init container into pods.
+/// Puts the init container into pods, and the mark on claims.
 pub(super) struct PodVolumeRestoreAction {
     cluster: Cluster,
     files: FilesToRestore,
@@ -30,13 +37,42 @@ impl PodVolumeRestoreAction {
         Self { cluster, files }
     }
 
-    /// Returns true if a pod of the name is in the cluster and stays there.
-    async fn stays(&self, namespace: &str, name: &str) -> Result<bool, ActionError> {
-        let pods = ApiResource::new("", "v1", "pods", "Pod");
-        let found = self.cluster.get(&pods, Some(namespace), name).await.map_err(|e| failed(&e))?;
-        let found: Option<Value> = found.map(|body| serde_json::from_slice(&body).unwrap_or_default());
-        Ok(found.is_some_and(|pod| pod["metadata"]["deletionTimestamp"].is_null()))
+    /// The object of the name in the cluster, unless it is being deleted.
+    async fn staying(&self, resource: &ApiResource, namespace: &str, name: &str) -> Result<Option<Value>, ActionError> {
+        let found = self.cluster.get(resource, Some(namespace), name).await.map_err(|e| failed(&e))?;
+        let found = found.map(|body| serde_json::from_slice::<Value>(&body).unwrap_or_default());
+        Ok(found.filter(|object| object["metadata"]["deletionTimestamp"].is_null()))
     }
+
+    /// Puts the mark on a claim that is made, or leaves that of the one which is there.
+    async fn mark(&self, mut item: Value, source: [&str; 2], target: &str) -> Result<Value, ActionError> {
+        let [namespace, name] = source;
+        remove_keys(&mut item, "/metadata", "annotations", &[ANNOTATION_AWAITS_FILES]);
+        if self.files.pods.fill(namespace, name) && item["metadata"].is_object() {
+            let there = self.staying(&ApiResource::persistent_volume_claims(), target, name).await?;
+            if there.is_none_or(|claim| awaits_files(&claim)) {
+                if !item["metadata"]["annotations"].is_object() {
+                    item["metadata"]["annotations"] = serde_json::json!({});
+                }
+                item["metadata"]["annotations"][ANNOTATION_AWAITS_FILES] = "true".into();
+            }
+        }
+        Ok(item)
+    }
+
+    /// Returns true if files are written into this claim of a namespace of the cluster.
+    async fn may_fill(&self, restore: &Restore, namespace: &str, claim: &str) -> Result<bool, ActionError> {
+        if restore.metadata.says_true(ANNOTATION_OVERWRITE_VOLUMES) {
+            return Ok(true);
+        }
+        let there = self.staying(&ApiResource::persistent_volume_claims(), namespace, claim).await?;
+        Ok(there.is_none_or(|claim| awaits_files(&claim)))
+    }
+}
+
+/// Returns true if a claim was made by a restore, and waits for its files.
+fn awaits_files(claim: &Value) -> bool {
+    claim["metadata"]["annotations"][ANNOTATION_AWAITS_FILES] == "true"
 }
 
 #[async_trait]
@@ -46,7 +82,7 @@ impl RestoreItemAction for PodVolumeRestoreAction {
     }
 
     fn applies_to(&self) -> ActionScope {
-        ActionScope::resources(&["pods"])
+        ActionScope::resources(&["pods", "persistentvolumeclaims"])
     }
 
     /// The containers of a restore before are gone already: `velero.io/pod` takes them off.
@@ -54,14 +90,30 @@ impl RestoreItemAction for PodVolumeRestoreAction {
         let RestoreItemInput { mut item, item_from_backup, restore } = input;
         let text = |field: &str| item_from_backup["metadata"][field].as_str().unwrap_or_default();
         let (namespace, name) = (text("namespace"), text("name"));
+        let target = restore.spec.namespace_mapping.get(namespace).map_or(namespace, String::as_str);
+        if item_from_backup["kind"] == "PersistentVolumeClaim" {
+            return self.mark(item, [namespace, name], target).await.map(RestoreItemOutput::with);
+        }
         let Some(PodFiles { restored, .. }) = self.files.pods.of(namespace, name) else {
             return Ok(RestoreItemOutput::with(item));
         };
-        let target = restore.spec.namespace_mapping.get(namespace).map_or(namespace, String::as_str);
-        if restored.is_empty() || !item["spec"].is_object() || self.stays(target, name).await? {
+        let pods = ApiResource::new("", "v1", "pods", "Pod");
+        if restored.is_empty() || !item["spec"].is_object() || self.staying(&pods, target, name).await?.is_some() {
             return Ok(RestoreItemOutput::with(item));
         }
-        let volumes: Vec<&str> = restored.iter().map(|one| one.volume.as_str()).collect();
+        let mut volumes: Vec<&str> = Vec::new();
+        for one in restored {
+            let is_filled = match &one.claim {
+                Some(claim) => self.may_fill(restore, target, claim).await?,
+                None => true,
+            };
+            if is_filled {
+                volumes.push(&one.volume);
+            }
+        }
+        if volumes.is_empty() {
+            return Ok(RestoreItemOutput::with(item));
+        }
         let wait = self.files.wait.container(&item, &volumes, &restore.metadata.uid).map_err(ActionError::item)?;
         let own = item["spec"]["initContainers"].take();
         let own = own.as_array().cloned().unwrap_or_default();
@@ -74,7 +126,7 @@ impl RestoreItemAction for PodVolumeRestoreAction {
     }
 
     fn only_detaches(&self, _: &Restore) -> bool {
-        // It changes no pod that is there.
+        // It changes no pod or claim that is there.
         true
     }
 }

@@ -2,12 +2,14 @@
 
 use lifeboat_object::Quantity;
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The name of the container.
 pub(crate) const RESTORE_WAIT: &str = "restore-wait";
 /// The program of the container.
 const COMMAND: &str = "/velero-restore-helper";
+/// The folder in which the container has the volumes.
+const MOUNTS: &str = "/restores/";
 /// The fields of the security context of a container.
 const SECURITY_FIELDS: [&str; 12] = [
     "allowPrivilegeEscalation",
@@ -47,7 +49,7 @@ impl WaitSettings {
             one["name"] = name.into();
             one
         });
-        let mounts = volumes.iter().map(|volume| json!({"name": volume, "mountPath": format!("/restores/{volume}")}));
+        let mounts = volumes.iter().map(|volume| json!({"name": volume, "mountPath": format!("{MOUNTS}{volume}")}));
         let command = self.get("command").unwrap_or(COMMAND);
         Ok(json!({
             "name": RESTORE_WAIT,
@@ -151,6 +153,15 @@ impl WaitSettings {
         }
         (!context.is_empty()).then_some(context.into())
     }
+}
+
+/// The volumes for which a pod waits, by their names in it.
+pub(crate) fn awaited_volumes(pod: &Value) -> BTreeSet<&str> {
+    let containers = pod["spec"]["initContainers"].as_array().into_iter().flatten();
+    let waits = containers.filter(|container| container["name"] == RESTORE_WAIT);
+    let mounts = waits.filter_map(|container| container["volumeMounts"].as_array()).flatten();
+    let is_awaited = |mount: &&Value| mount["mountPath"].as_str().is_some_and(|path| path.starts_with(MOUNTS));
+    mounts.filter(is_awaited).filter_map(|mount| mount["name"].as_str()).collect()
 }
 
 #[cfg(test)]

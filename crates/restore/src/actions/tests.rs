@@ -82,7 +82,7 @@ async fn the_table_of_actions() {
         ("crd-preserve-fields", "customresourcedefinitions.apiextensions.k8s.io", "", true),
         ("job", "jobs.batch", "", true),
         ("pod", "pods", "", true),
-        ("pod-volume-restore", "pods", "", true),
+        ("pod-volume-restore", "pods persistentvolumeclaims", "", true),
         ("pvc", "persistentvolumeclaims", "", true),
         ("role-bindings", "rolebindings.rbac.authorization.k8s.io", "", true),
         ("secret", "secrets", "", true),

@@ -1,11 +1,14 @@
 //! Begins to bring data from repositories into volumes, once the pod or claim is made that it comes with (restore.md 6.3, 6.8).
 
 use crate::actions::known;
+use crate::actions::restore_wait::awaited_volumes;
 use crate::object::refused::Refused;
 use crate::state::attempt::{Attempt, AttemptNumber, SourceObject};
 use crate::state::lock::lock;
 use crate::walk::context::RestoreContext;
+use lifeboat_api::well_known::ANNOTATION_OVERWRITE_VOLUMES;
 use lifeboat_object::{GroupResource, ObjectKey};
+use lifeboat_volume::FileVolume;
 use lifeboat_volume::csi::RESTORE_ACTIONS;
 use lifeboat_volume::data_movement::restore::{ClaimToFill, begin as begin_download};
 use lifeboat_volume::fs_backup::{ClaimsFilled, RestoredPod};
@@ -95,8 +98,22 @@ fn fill_pod(context: &RestoreContext, source: &ObjectKey, target: &ObjectKey, in
         messages
             .warning(target, &format!("the files of the volume {volume} of {target} are not restored: it is {why}"));
     }
-    if !files.restored.is_empty() {
-        context.state.files.begin(RestoredPod { in_cluster, source_namespace, volumes: &files.restored });
+    let awaited = awaited_volumes(in_cluster);
+    let (filled, kept): (Vec<FileVolume>, Vec<FileVolume>) =
+        files.restored.iter().cloned().partition(|one| awaited.contains(one.volume.as_str()));
+    for FileVolume { volume, claim, .. } in &kept {
+        let claim = claim.as_deref().unwrap_or_default();
+        messages.warning(
+            target,
+            &format!(
+                "the files of the volume {volume} of {target} are not restored: its claim {claim} was in the cluster before this restore and \
+                 keeps what it holds; to write the files of the backup over that, delete the pod and make another Restore with \
+                 --overwrite-volumes (the annotation {ANNOTATION_OVERWRITE_VOLUMES}: \"true\" of the restore)"
+            ),
+        );
+    }
+    if !filled.is_empty() {
+        context.state.files.begin(RestoredPod { in_cluster, source_namespace, volumes: &filled });
         // A run again has to know how they ended.
         messages.leave_open(target);
     }
@@ -108,14 +125,14 @@ async fn fill_claim(context: &RestoreContext, source: &ObjectKey, target: &Objec
     let claim = ClaimToFill {
         namespace: target.namespace.as_deref().unwrap_or_default(),
         name: written.in_cluster["metadata"]["name"].as_str().unwrap_or(&target.name),
+        uid: written.in_cluster["metadata"]["uid"].as_str().unwrap_or_default(),
+        has_volume: written.in_cluster["spec"]["volumeName"].as_str().is_some_and(|volume| !volume.is_empty()),
         source_namespace: source.namespace.as_deref().unwrap_or_default(),
         source_uid: written.from_backup["metadata"]["uid"].as_str().unwrap_or_default(),
         moved: &moved,
     };
     let begun = match (context.env.operation.fence)() {
-        Ok(()) => {
-            begin_download(claim, restore, &volumes.downloads, &context.env.cluster).await.map_err(|e| e.to_string())
-        }
+        Ok(()) => begin_download(claim, restore, &volumes.downloads, &context.env.cluster).await,
         Err(why) => Err(why),
     };
     match begun {

@@ -30,7 +30,7 @@ use lifeboat_archive::index::Row;
 use lifeboat_archive::volume_info::RestoreVolumeInfo;
 use lifeboat_object::{GroupResource, Head, ObjectKey, ResultScope, Results};
 use lifeboat_store::{ArchiveItem, StoreError};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use tokio::sync::{mpsc, oneshot};
@@ -93,7 +93,7 @@ async fn whole_preview(
         has_turn.begin(one.row);
     }
     let items = ItemPreviewer { scope, builder, namespaces, reader, env: env.clone(), defined, asks_server };
-    let previewer = Arc::new(Previewer { items, has_turn });
+    let previewer = Arc::new(Previewer { items, has_turn, kept_claims: Mutex::default() });
     for level in std::mem::take(&mut prepared.levels) {
         if out.is_closed() {
             break;
@@ -110,11 +110,11 @@ async fn whole_preview(
             Err(why) => env.operation.journal.warn(&ResultScope::Velero, why),
         }
     }
-    // As if every claim were made: one that is there already keeps what it holds.
+    // As if every claim were made, but those that are there and whose files would come through a pod: what they hold is at stake.
     let made = |volume: &str| FromNative::Made(volume.to_owned());
     let treatments = &prepared.builder.volumes.retained.treatments;
     let VolumeReport { records, warning } =
-        treatments.tell(&restore, |_| Some(ItemResult::Created), made, FilesReport::Planned);
+        treatments.tell(&restore, |key| Some(previewer.claim(key)), made, FilesReport::Planned);
     if let Some(warning) = warning {
         env.operation.journal.warn(&ResultScope::Velero, format!("where claims are made anew: {warning}"));
     }
@@ -127,9 +127,27 @@ struct Previewer {
     items: ItemPreviewer,
     /// Objects that are previewed in their own turn, or were added because others need them.
     has_turn: ClaimedRows,
+    /// Claims that are in the cluster and stay, by their keys there.
+    kept_claims: Mutex<HashSet<ObjectKey>>,
 }
 
 impl Previewer {
+    /// The outcome for a claim of the backup.
+    fn claim(&self, key: &ObjectKey) -> ItemResult {
+        let files = &self.items.builder.volumes.retained.files;
+        let is_filled = files.fill(key.namespace.as_deref().unwrap_or_default(), &key.name);
+        let is_kept = is_filled && lock(&self.kept_claims).contains(&self.items.scope.target_of(key));
+        if is_kept { ItemResult::Skipped } else { ItemResult::Created }
+    }
+
+    /// Notes a claim that stays as it is, or is changed.
+    fn note(&self, key: &ObjectKey, planned: &Planned) {
+        let stays = matches!(planned, Planned::Update(_) | Planned::Unchanged | Planned::Conflict(_));
+        if stays && key.resource == GroupResource::new("", "persistentvolumeclaims") {
+            lock(&self.kept_claims).insert(key.clone());
+        }
+    }
+
     async fn level(
         self: &Arc<Self>,
         level: Level,
@@ -182,6 +200,7 @@ impl Previewer {
             let stays = self.items.builder.stays(&self.items.scope, &key, presence.look(&key, one.state));
             if stays && !self.items.namespaces.takes_along(&key).await {
                 let planned = if one.ended { ended() } else { Planned::Unchanged };
+                self.note(&key, &planned);
                 // It fails only when the receiver is gone, which wants no more then.
                 let _ = out.send(PreviewItem::of(key, planned)).await;
                 self.items.env.operation.progress.finished(1);
@@ -249,6 +268,7 @@ impl Previewer {
         for found in all {
             let before = along.take(&found.item.needs, |key| self.items.scope.find(key));
             for PreviewedItem { source, item } in before.into_iter().chain([found]) {
+                self.note(&item.key, &item.planned);
                 for item in needed.with(&source, item).await {
                     // It fails only when the receiver is gone, which wants no more then.
                     if out.send(item).await.is_err() {

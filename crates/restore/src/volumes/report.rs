@@ -1,7 +1,7 @@
 //! Reports about the volumes and claims of a restore. Pure.
 
 use crate::state::item_result::ItemResult;
-use crate::volumes::repository_records::{FilesReport, filled, moved, of_pod_volume};
+use crate::volumes::repository_records::{FilesReport, filled, is_overwritten, moved, of_pod_volume};
 use lifeboat_api::Restore;
 use lifeboat_api::well_known::{ANNOTATION_ALLOW_EMPTY_VOLUMES, ANNOTATION_DATA_UPLOAD_NAME};
 use lifeboat_archive::native_snapshot::NativeSnapshot;
@@ -282,6 +282,14 @@ impl VolumeTreatments {
             (ClaimData::WithVolume, Some(ItemResult::Created | ItemResult::Recreated)) => {
                 let native = self.volumes.get(&claim.volume).and_then(|volume| volume.native.as_ref());
                 with_native(&mut record, native, outcome.native)
+            }
+            (ClaimData::FromFiles, Some(ItemResult::Updated | ItemResult::Skipped | ItemResult::Differs))
+                if is_overwritten(key, restore, outcome.files) =>
+            {
+                let said = filled(&mut record, &key.name, &source, outcome.files);
+                // Nothing is changed in its volume but the files.
+                record.restore_method.clear();
+                format!("{said}; the claim was in the cluster before, and files that it had may be overwritten")
             }
             (_, Some(ItemResult::Updated | ItemResult::Skipped | ItemResult::Differs)) => {
                 "the claim was not made by this restore: what is there keeps what it holds".to_owned()

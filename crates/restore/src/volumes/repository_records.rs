@@ -1,8 +1,11 @@
 //! The records of volumes whose data comes from a repository (restore.md 1.8). Pure.
 
+use lifeboat_api::Restore;
+use lifeboat_api::well_known::ANNOTATION_OVERWRITE_VOLUMES;
 use lifeboat_archive::volume_info::{
     CSI_SNAPSHOT, DataMovementInfo, POD_VOLUME_RESTORE, PodVolumeRestoreInfo, RestoreVolumeInfo,
 };
+use lifeboat_object::ObjectKey;
 use lifeboat_volume::MovedSnapshot;
 use lifeboat_volume::fs_backup::{FileEnd, FileOutcome};
 
@@ -29,6 +32,15 @@ pub(crate) fn filled(record: &mut RestoreVolumeInfo, claim: &str, source: &str, 
         }
         None => "its files are not restored: the pod that mounts it was not made by this restore".to_owned(),
     }
+}
+
+/// Returns true if files were written, or would be, into a claim of the backup that was in the cluster before.
+pub(crate) fn is_overwritten(claim: &ObjectKey, restore: &Restore, files: FilesReport<'_>) -> bool {
+    let FilesReport::Outcomes(outcomes) = files else {
+        return restore.metadata.says_true(ANNOTATION_OVERWRITE_VOLUMES);
+    };
+    let source = claim.namespace.as_deref().unwrap_or_default();
+    outcomes.iter().any(|one| one.claim.as_deref() == Some(&*claim.name) && one.source_namespace == source)
 }
 
 /// The record of a volume of a pod without a claim. Velero has none.

@@ -413,6 +413,8 @@ fn tell_unsaved(saved: Result<(), RecordsError>, env: &Env) {
 #[cfg(test)]
 mod existing;
 #[cfg(test)]
+mod kept_claims;
+#[cfg(test)]
 mod limits;
 #[cfg(test)]
 mod repository_data;

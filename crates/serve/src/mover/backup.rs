@@ -2,7 +2,7 @@
 
 use super::check::{check_volume, is_empty};
 use super::events::WARNING;
-use super::failure::Failure;
+use super::failure::{Failure, with_message};
 use super::repository::{MEMORY, VolumeRepository, clock};
 use super::resource::BackupResource;
 use super::restore::named;
@@ -12,7 +12,7 @@ use lifeboat_kopia::format::policy::PolicyTarget;
 use lifeboat_kopia::format::snapshot::Source;
 use lifeboat_kopia::{KopiaError, RepositoryWriter, WriteOptions};
 use lifeboat_mover::protocol::BackupResult;
-use lifeboat_mover::snapshot::{SnapshotOptions, SnapshotReport, snapshot};
+use lifeboat_mover::snapshot::{Named, SnapshotOptions, SnapshotReport, snapshot};
 use lifeboat_repository::CLIENT_NAME;
 use serde_json::value::RawValue;
 use std::path::Path;
@@ -35,22 +35,16 @@ async fn save<R: BackupResource>(work: Work<'_, R>) -> Result<Done, Failure> {
     check_volume(volume)?;
     if is_empty(volume)? {
         tracing::info!("the volume {} is empty: no snapshot is made", volume.by_path);
-        return done(&BackupResult { empty_snapshot: true, source: volume.clone(), ..BackupResult::default() });
+        let result =
+            |message| BackupResult { empty_snapshot: true, source: volume.clone(), message, ..BackupResult::default() };
+        return Ok(Done { result: with_message("", result)?, total_bytes: 0 });
     }
     let found = VolumeRepository::find(env, &source.location, &source.namespace).await?;
     found.ensure(env.threads).await?;
     let repository = found.open(env.threads).await?;
     let attempt = format!("save the volume {}", volume.by_path);
     let failed = |e: KopiaError| Failure::new(&attempt, e);
-    let write = WriteOptions {
-        user: CLIENT_NAME.to_owned(),
-        host: CLIENT_NAME.to_owned(),
-        random: env.random.clone(),
-        threads: env.threads,
-        memory: MEMORY,
-        uploads: UPLOADS,
-    };
-    let writer = repository.writer(write).await.map_err(failed)?;
+    let writer = repository.writer(write_options(env)).await.map_err(failed)?;
     let options = options(env, &source);
     let files_at_once = options.files_at_once.unwrap_or(env.threads);
     set_policy(&writer, &options.source, files_at_once).await.map_err(failed)?;
@@ -58,28 +52,52 @@ async fn save<R: BackupResource>(work: Work<'_, R>) -> Result<Done, Failure> {
     let report = saved.map_err(|e| Failure::new(&attempt, e))?;
     if report.failed.count > 0 {
         let lost = named(&report.failed.first, report.failed.count);
-        let text =
-            format!("{} entries could not be read: {lost}; snapshot {} has the rest", report.failed.count, report.id);
-        return Err(Failure::new(&attempt, text));
+        let kept = forget(&writer, &report.id).await;
+        return Err(Failure::new(
+            &attempt,
+            format!("{} entries could not be read: {lost}; {kept}", report.failed.count),
+        ));
     }
-    for text in differences(&report) {
+    for text in left_out(&report).into_iter().chain(differences(&report)) {
         tracing::warn!("{text}");
         work.events.tell(WARNING, &text).await;
     }
     let incremental = report.totals.bytes_read;
-    done(&BackupResult {
-        snapshot_id: report.id,
+    let result = |message| BackupResult {
+        snapshot_id: report.id.clone(),
         empty_snapshot: false,
         source: volume.clone(),
         total_bytes: report.document.stats.total_size,
         incremental_bytes: i64::try_from(incremental).unwrap_or(i64::MAX),
-    })
+        message,
+    };
+    let total_bytes = report.document.stats.total_size;
+    Ok(Done { result: with_message(&left_out(&report).join("; "), result)?, total_bytes })
 }
 
-fn done(result: &BackupResult) -> Result<Done, Failure> {
-    let total_bytes = result.total_bytes;
-    let result = serde_json::to_string(result).map_err(|e| Failure::new("write the result", e))?;
-    Ok(Done { result, total_bytes })
+/// Options of the writer.
+pub(super) fn write_options(env: &MoverEnv) -> WriteOptions {
+    WriteOptions {
+        user: CLIENT_NAME.to_owned(),
+        host: CLIENT_NAME.to_owned(),
+        random: env.random.clone(),
+        threads: env.threads,
+        memory: MEMORY,
+        uploads: UPLOADS,
+    }
+}
+
+/// Deletes a snapshot that is in no record, because its backup fails: it is pinned, and nothing else would ever delete it. Says what became of
+/// it.
+pub(super) async fn forget(writer: &RepositoryWriter, id: &str) -> String {
+    let deleted = async {
+        writer.delete_manifest(id)?;
+        writer.flush().await
+    };
+    match deleted.await {
+        Ok(_) => "the snapshot of the rest was deleted again".to_owned(),
+        Err(e) => format!("snapshot {id} has the rest, and could not be deleted: {e}"),
+    }
 }
 
 /// Options of Velero's snapshots.
@@ -134,22 +152,29 @@ fn policy(files_at_once: usize) -> String {
     )
 }
 
-/// Differences of the snapshot from the volume that are no failures.
-fn differences(report: &SnapshotReport) -> Vec<String> {
-    let counted = [
+/// The entries of the volume that are not in the snapshot although nothing has failed.
+fn left_out(report: &SnapshotReport) -> Vec<String> {
+    counted(&[
         (&report.passed_over, "entries could not be read, and the policy passes over them"),
-        (&report.changed, "files changed while they were read: the snapshot has them as they were read last"),
         (&report.special, "sockets, pipes and devices are not in the snapshot"),
         (
             &report.caches,
             "directories say of themselves that they are caches, and are in the snapshot without what is in them",
         ),
         (&report.refused, "entries are left out by the policy"),
-    ];
-    let counted = counted.into_iter().filter(|(named, _)| named.count > 0);
-    let counted =
-        counted.map(|(entries, text)| format!("{} {text}: {}", entries.count, named(&entries.first, entries.count)));
-    counted.chain(report.warnings.iter().cloned()).collect()
+    ])
+}
+
+/// Other differences of the snapshot from the volume that are no failures.
+fn differences(report: &SnapshotReport) -> Vec<String> {
+    let changed = "files changed while they were read: the snapshot has them as they were read last";
+    [counted(&[(&report.changed, changed)]), report.warnings.clone()].concat()
+}
+
+/// Sentences about entries, of those kinds that there are.
+fn counted(kinds: &[(&Named, &str)]) -> Vec<String> {
+    let kinds = kinds.iter().filter(|(entries, _)| entries.count > 0);
+    kinds.map(|(entries, text)| format!("{} {text}: {}", entries.count, named(&entries.first, entries.count))).collect()
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The failure of a transfer, and its text.
 
 use lifeboat_mover::protocol::{CANCELED, TERMINATION_LIMIT};
+use serde::Serialize;
 
 /// The reason for which a transfer did not come to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +29,23 @@ impl Failure {
     }
 }
 
+/// The most bytes of the message in a result.
+const MESSAGE: usize = 1024;
+
+/// The JSON of a result with as much of its message as a termination message has room for.
+pub(super) fn with_message<R: Serialize>(message: &str, result: impl Fn(String) -> R) -> Result<String, Failure> {
+    let mut most = MESSAGE;
+    loop {
+        let text =
+            serde_json::to_string(&result(cut(message, most))).map_err(|e| Failure::new("write the result", e))?;
+        if text.len() <= TERMINATION_LIMIT || most == 0 {
+            return Ok(text);
+        }
+        // Some characters take six bytes in JSON.
+        most /= 2;
+    }
+}
+
 /// The beginning of a text, with at most so many bytes.
 pub(crate) fn cut(text: &str, most: usize) -> String {
     if text.len() <= most {
@@ -51,6 +69,14 @@ mod tests {
         assert!(canceled.len() <= TERMINATION_LIMIT);
         assert_eq!(pod_end::<RestoreResult>(false, &canceled), PodEnd::Canceled(canceled));
         assert_eq!(Failure::Canceled("3 bytes".into()).text(), "3 bytes: data path is canceled");
+        let result = |message: String| RestoreResult { message, ..RestoreResult::default() };
+        for long in ["\u{1}".repeat(5000), "é".repeat(5000)] {
+            let text = with_message(&long, result).unwrap();
+            assert!(text.len() <= TERMINATION_LIMIT, "{}", text.len());
+            let PodEnd::Completed(read) = pod_end::<RestoreResult>(true, &text) else { panic!("{text}") };
+            assert!(read.message.len() > 100 && read.message.ends_with('…'), "{}", read.message);
+        }
+        assert_eq!(with_message("a", result).unwrap(), serde_json::to_string(&result("a".into())).unwrap());
         assert_eq!((cut("abc", 3), cut("abcd", 3)), ("abc".to_owned(), "…".to_owned()));
     }
 }

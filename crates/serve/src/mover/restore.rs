@@ -2,7 +2,7 @@
 
 use super::check::check_volume;
 use super::events::WARNING;
-use super::failure::Failure;
+use super::failure::{Failure, with_message};
 use super::mark::mark;
 use super::repository::VolumeRepository;
 use super::resource::RestoreResource;
@@ -58,18 +58,18 @@ async fn fill<R: RestoreResource>(work: Work<'_, R>) -> Result<Done, Failure> {
     if let Some(lost) = lost(&report) {
         return Err(Failure::new(&attempt, lost));
     }
-    for text in differences(&report) {
+    let differences = differences(&report);
+    for text in &differences {
         tracing::warn!("{text}");
-        work.events.tell(WARNING, &text).await;
+        work.events.tell(WARNING, text).await;
     }
     if let Some(uid) = work.resource.marked_restore() {
         mark(Path::new(&volume.by_path), &uid)?;
     }
     let total = root.summary.as_ref().map_or(root.size, |summary| summary.size);
     let total_bytes = i64::try_from(total).unwrap_or(i64::MAX);
-    let result = RestoreResult { target: volume.clone(), total_bytes };
-    let result = serde_json::to_string(&result).map_err(|e| Failure::new("write the result", e))?;
-    Ok(Done { result, total_bytes })
+    let result = |message| RestoreResult { target: volume.clone(), total_bytes, message };
+    Ok(Done { result: with_message(&differences.join("; "), result)?, total_bytes })
 }
 
 /// The root of a snapshot, by the ID of its manifest.

@@ -205,7 +205,7 @@ async fn a_volume_that_velero_saved_comes_back_as_it_was() {
     assert_eq!((mode("volume"), mode("volume/d")), (0o777, 0o755));
     assert_eq!(std::fs::read_to_string(ground.path("volume/extra")).unwrap(), "stays");
     assert!(ground.path("volume/.velero/restore-uid").is_file());
-    let result = RestoreResult { target: transfer.volume, total_bytes: 11 };
+    let result = RestoreResult { target: transfer.volume, total_bytes: 11, ..RestoreResult::default() };
     assert_eq!(pod_end(true, &ground.termination()), PodEnd::Completed(result));
     let events = ground.events().await;
     assert_eq!(events["Data-Path-Completed"], ground.termination());
@@ -312,6 +312,7 @@ async fn a_saved_volume_is_found_by_the_next_backup_and_comes_back() {
         source: volume,
         total_bytes: 3,
         incremental_bytes: 3,
+        message: String::new(),
     };
     assert_eq!(first, expected);
     std::fs::write(ground.path("source/three"), "333").unwrap();
@@ -324,6 +325,45 @@ async fn a_saved_volume_is_found_by_the_next_backup_and_comes_back() {
     assert!(restore::<PodVolumeRestore>(&ground.env(), &ground.transfer("r-1", "volume")).await.unwrap());
     let read = ["one", "two", "three"].map(|name| std::fs::read_to_string(ground.path("volume").join(name)).unwrap());
     assert_eq!(read, ["1", "22", "333"]);
+}
+
+#[tokio::test]
+async fn a_backup_says_what_of_the_volume_is_not_in_the_snapshot() {
+    let ground = Ground::start().await.with_password("static-passw0rd").await;
+    ground.volume("source");
+    std::fs::write(ground.path("source/one"), "1").unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(ground.path("source/socket")).unwrap();
+    let cache = ground.path("source/cache");
+    std::fs::create_dir(&cache).unwrap();
+    std::fs::write(cache.join("CACHEDIR.TAG"), "Signature: 8a477f597d28d172789f06886806bc55").unwrap();
+    std::fs::write(cache.join("thumbnail"), "x").unwrap();
+    let saved = ground.backed_up("b-1", "source").await;
+    assert!(
+        saved.message.contains("1 sockets, pipes and devices are not in the snapshot: socket"),
+        "{}",
+        saved.message
+    );
+    let caches =
+        "1 directories say of themselves that they are caches, and are in the snapshot without what is in them: cache";
+    assert!(saved.message.contains(caches), "{}", saved.message);
+}
+
+#[tokio::test]
+async fn a_backup_that_fails_leaves_no_pinned_snapshot() {
+    let ground = Ground::start().await.with_password("static-passw0rd").await;
+    ground.volume("source");
+    std::fs::write(ground.path("source/one"), "1").unwrap();
+    let [first, second] = [ground.backed_up("b-1", "source").await, ground.backed_up("b-2", "source").await];
+    let env = ground.env();
+    // Packs are named by random bytes, which were all used from the beginning before.
+    (env.random)(&mut [0; 4096]);
+    let found = super::repository::VolumeRepository::find(&env, "default", "vol").await.unwrap();
+    let repository = found.open(1).await.unwrap();
+    let writer = repository.writer(backup::write_options(&env)).await.unwrap();
+    let said = backup::forget(&writer, &second.snapshot_id).await;
+    assert_eq!(said, "the snapshot of the rest was deleted again");
+    let left = found.open(1).await.unwrap().snapshots().await.unwrap();
+    assert_eq!(left.into_iter().map(|one| one.id).collect::<Vec<_>>(), [first.snapshot_id]);
 }
 
 #[tokio::test]

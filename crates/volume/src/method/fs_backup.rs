@@ -6,6 +6,7 @@
 
 mod backup;
 pub(crate) mod cancel;
+mod outcome;
 mod progress;
 pub(crate) mod repository;
 mod resource;
@@ -15,6 +16,7 @@ mod scheduled;
 
 pub use backup::{FileBackupEnd, FileBackupSettings, FileBackups, PodVolumeKey};
 pub use cancel::{cancel_all, cancel_if_wanted};
-pub use restore::{ClaimsFilled, FileEnd, FileOutcome, FileRestoreSettings, FileRestores, RestoredPod};
+pub use outcome::{ClaimsFilled, FileEnd, FileOutcome};
+pub use restore::{FileRestoreSettings, FileRestores, RestoredPod};
 pub use saved_volume::PodVolume;
 pub use scheduled::has_node_agent;

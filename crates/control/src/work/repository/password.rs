@@ -40,6 +40,16 @@ pub(super) async fn password(context: &Context, location: &BackupStorageLocation
     read(context).await?.ok_or_else(|| format!("the Secret {SECRET_REPOSITORY} was made, and is gone again"))
 }
 
+/// The password of repositories that are there; no Secret is made.
+///
+/// # Errors
+/// A message for people.
+pub(super) async fn known_password(context: &Context) -> Result<Password, String> {
+    read(context).await?.ok_or_else(|| {
+        format!("there is no Secret {SECRET_REPOSITORY} with their password: {}", make_it(&context.client.namespace))
+    })
+}
+
 /// The password in the Secret; `None` when there is no Secret.
 async fn read(context: &Context) -> Result<Option<Password>, String> {
     let client = &context.client;

@@ -14,16 +14,16 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// A server, a location `main` with this bucket, and a new repository of the namespace `shop` in it.
-struct Ground {
-    context: Context,
-    bucket: Arc<Memory>,
-    sandbox: Sandbox,
-    location: BackupStorageLocation,
+pub(super) struct Ground {
+    pub(super) context: Context,
+    pub(super) bucket: Arc<Memory>,
+    pub(super) sandbox: Sandbox,
+    pub(super) location: BackupStorageLocation,
     repository: BackupRepository,
 }
 
 impl Ground {
-    async fn start(objects: Vec<Value>) -> Self {
+    pub(super) async fn start(objects: Vec<Value>) -> Self {
         let (sandbox, cluster) = sandbox().await;
         let bucket = Arc::new(Memory::default());
         let mut context = context(cluster, Arc::new(OneBucket(bucket.clone())));
@@ -57,7 +57,7 @@ impl Ground {
     }
 
     /// Makes a repository with this password, as an earlier installation has left it.
-    async fn with_repository(&self, namespace: &str, password: &str) {
+    pub(super) async fn with_repository(&self, namespace: &str, password: &str) {
         let options = EnsureOptions { may_create: true, ..of_reader(&self.context) };
         ensure(blobs_of(self.bucket.clone(), namespace), &Password::new(password.into()), &options).await.unwrap();
     }
@@ -73,7 +73,7 @@ impl Ground {
     }
 }
 
-fn secret(password: &str) -> Value {
+pub(super) fn secret(password: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "velero-repo-credentials", "namespace": "velero"},
         "data": {"repository-password": STANDARD.encode(password)}})
 }

@@ -13,10 +13,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
-const RESTORES: &str = "/apis/velero.io/v1/namespaces/velero/podvolumerestores/";
+pub(super) const RESTORES: &str = "/apis/velero.io/v1/namespaces/velero/podvolumerestores/";
 const DOWNLOADS: &str = "/apis/velero.io/v2alpha1/namespaces/velero/datadownloads/";
 const REPOSITORY: &str = "/apis/velero.io/v1/namespaces/velero/backuprepositories/shop-default-kopia";
-const CLAIM: &str = "/api/v1/namespaces/shop/persistentvolumeclaims/data";
+pub(super) const CLAIM: &str = "/api/v1/namespaces/shop/persistentvolumeclaims/data";
 
 fn pod(name: &str, volumes: &Value) -> Value {
     let spec = json!({"containers": [{"name": "main", "image": "app"}], "volumes": volumes});
@@ -74,24 +74,24 @@ async fn served(objects: &[Value], files: &[(BackupFile, Value)]) -> RestoreFixt
 }
 
 /// The same of a pod with the claim and a volume without one, whose files are in a repository.
-async fn with_files() -> RestoreFixture {
+pub(super) async fn with_files() -> RestoreFixture {
     let web =
         pod("web", &json!([claimed("files"), {"name": "cache", "emptyDir": {}}, {"name": "tmp", "emptyDir": {}}]));
     let all = json!([saved("files", Some("data")), saved("cache", None)]);
     served(&objects(&[web]), &[(BackupFile::PodVolumeBackups, all)]).await
 }
 
-async fn ended(ground: &RestoreFixture) -> (RestorePhase, Vec<String>, Vec<String>) {
+pub(super) async fn ended(ground: &RestoreFixture) -> (RestorePhase, Vec<String>, Vec<String>) {
     let outcome = ground.run().await.unwrap();
     let [warnings, errors] = messages(&outcome.results);
     (outcome.restore.status.phase.unwrap(), warnings, errors)
 }
 
-async fn volumes(ground: &RestoreFixture) -> Value {
+pub(super) async fn volumes(ground: &RestoreFixture) -> Value {
     ground.env.store.restore_file("r", RestoreFile::VolumeInfo).await.unwrap().unwrap()
 }
 
-fn web(ground: &RestoreFixture) -> Value {
+pub(super) fn web(ground: &RestoreFixture) -> Value {
     ground.at("/api/v1/namespaces/shop/pods/web").unwrap()
 }
 
@@ -179,6 +179,19 @@ async fn a_preview_shows_what_the_node_agent_would_bring_back() {
     let said: Vec<&str> = end.volumes.iter().map(|one| one.message.as_str()).collect();
     assert_eq!(said, ["the claim gets its files from a repository"]);
     assert_eq!(ground.below(RESTORES), Vec::<Value>::new());
+}
+
+#[tokio::test]
+async fn a_difference_from_the_saved_volume_is_a_warning_of_the_restore() {
+    let ground = with_files().await;
+    ground.react("PodVolumeRestore", |one| {
+        let message = if one["spec"]["volume"] == "files" { "2 entries could not be saved" } else { "" };
+        one["status"] =
+            json!({"phase": "Completed", "message": message, "progress": {"totalBytes": 7, "bytesDone": 7}});
+    });
+    let (phase, warnings, errors) = ended(&ground).await;
+    let expected = vec!["pod shop/web, volume files: 2 entries could not be saved".to_owned()];
+    assert_eq!((phase, warnings, errors), (RestorePhase::Finalizing, expected, vec![]));
 }
 
 #[tokio::test]
@@ -361,6 +374,35 @@ async fn moved_data_comes_back_by_an_operation_that_is_waited_for() {
     let results: Value = ground.env.store.restore_file("r", RestoreFile::Results).await.unwrap().unwrap();
     let errors = results["errors"].to_string();
     assert!(errors.contains("for persistentvolumeclaims/shop/data has failed: no space"), "{errors}");
+}
+
+#[tokio::test]
+async fn a_claim_that_was_made_anew_gets_a_download_of_its_own() {
+    let mut ground = with_moved("").await;
+    let outcome = ground.run().await.unwrap();
+    let download = ground.below(DOWNLOADS).remove(0);
+    let path = format!("{DOWNLOADS}{}", download["metadata"]["name"].as_str().unwrap());
+    let place = "/metadata/annotations/lifeboat.io~1target-claim-uid";
+    assert_eq!(download.pointer(place), Some(&"uid-of-data".into()));
+
+    // It is complete, and the claim has no volume.
+    ground.change_at(&path, |one| one["status"] = json!({"phase": "Completed"}));
+    ground.renew();
+    let restore = look_after_operations(outcome.restore.clone(), &ground.env).await.unwrap();
+    assert_eq!(restore.status.phase, Some(RestorePhase::FinalizingPartiallyFailed));
+
+    // A run again that makes the claim asks for its data again.
+    for (phase, is_replaced) in [("InProgress", false), ("Completed", true)] {
+        ground.change_at(&path, |one| {
+            one["metadata"]["annotations"]["lifeboat.io/target-claim-uid"] = "uid-before".into();
+            one["status"] = json!({"phase": phase});
+        });
+        ground.remove(CLAIM);
+        ground.run_again().await.unwrap();
+        let download = ground.at(&path).unwrap();
+        assert_eq!(download.pointer(place), Some(&"uid-of-data".into()), "{phase}");
+        assert_eq!(download["status"] != json!({"phase": phase}), is_replaced, "{phase}");
+    }
 }
 
 #[tokio::test]

@@ -5,8 +5,8 @@ use crate::flags::{self, KeyValuePairs, List, Optional, OrSelectors};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use lifeboat_api::well_known::{
-    ANNOTATION_ALLOW_EMPTY_VOLUMES, ANNOTATION_REBIND_RELEASED, ANNOTATION_RELABEL, ANNOTATION_REUSE_VOLUMES,
-    ANNOTATION_UPDATE_DEFINITIONS,
+    ANNOTATION_ALLOW_EMPTY_VOLUMES, ANNOTATION_OVERWRITE_VOLUMES, ANNOTATION_REBIND_RELEASED, ANNOTATION_RELABEL,
+    ANNOTATION_REUSE_VOLUMES, ANNOTATION_UPDATE_DEFINITIONS,
 };
 use lifeboat_api::{
     Duration, ExistingResourcePolicyOverride, LabelSelector, Restore, RestoreStatusSpec, UploaderConfigForRestore,
@@ -84,6 +84,9 @@ pub struct RestoreSpecArgs {
     /// Otherwise they and what would start on them are held back
     #[arg(long)]
     allow_empty_volumes: bool,
+    /// Write files from repositories also into claims that are in the cluster already, over what they hold. Otherwise these keep it
+    #[arg(long)]
+    overwrite_volumes: bool,
     /// Bind claims again to the PersistentVolumes that they have released, which are still in the cluster with what they hold
     #[arg(long)]
     rebind_released: bool,
@@ -124,6 +127,7 @@ impl RestoreSpecArgs {
         restore.metadata.annotations = flags::merged(&self.annotations);
         for (given, annotation) in [
             (self.allow_empty_volumes, ANNOTATION_ALLOW_EMPTY_VOLUMES),
+            (self.overwrite_volumes, ANNOTATION_OVERWRITE_VOLUMES),
             (self.rebind_released, ANNOTATION_REBIND_RELEASED),
             (self.relabel, ANNOTATION_RELABEL),
             (self.reuse_volumes, ANNOTATION_REUSE_VOLUMES),
@@ -192,9 +196,9 @@ mod tests {
             ("--relabel --annotations a=b", json!({"a": "b", "lifeboat.io/relabel": "true"})),
             ("--update-definitions", json!({"lifeboat.io/update-definitions": "true"})),
             (
-                "--rebind-released --reuse-volumes --allow-empty-volumes",
+                "--rebind-released --reuse-volumes --allow-empty-volumes --overwrite-volumes",
                 json!({"lifeboat.io/rebind-released": "true", "lifeboat.io/reuse-volumes": "true",
-                    "lifeboat.io/allow-empty-volumes": "true"}),
+                    "lifeboat.io/allow-empty-volumes": "true", "lifeboat.io/overwrite-volumes": "true"}),
             ),
         ] {
             let mut restore = Restore::default();

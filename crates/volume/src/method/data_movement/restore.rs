@@ -8,14 +8,23 @@ use crate::method::data_movement::progress::MoverState;
 use crate::method::fs_backup::cancel::cancel as cancel_resource;
 use crate::method::fs_backup::repository::NeededRepository;
 use crate::restore_plan::MovedSnapshot;
+use bytes::Bytes;
 use lifeboat_action::{ActionError, OperationProgress};
-use lifeboat_api::well_known::{LABEL_ASYNC_OPERATION_ID, LABEL_DYNAMIC_PV_RESTORE};
-use lifeboat_api::{DataDownload, DataDownloadSpec, Duration, Resource, Restore, TargetVolumeSpec, label_value};
-use lifeboat_cluster::{Cluster, ClusterError, WriteBody};
+use lifeboat_api::well_known::{ANNOTATION_TARGET_CLAIM_UID, LABEL_ASYNC_OPERATION_ID, LABEL_DYNAMIC_PV_RESTORE};
+use lifeboat_api::{
+    DataDownload, DataDownloadSpec, DataPathPhase, Duration, Resource, Restore, TargetVolumeSpec, label_value,
+};
+use lifeboat_cluster::{Cluster, ClusterError, MergePatch, WriteBody};
 use lifeboat_object::ApiResource;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+use std::time::Duration as StdDuration;
+use tokio::time::{Instant, sleep};
 
+/// The longest time for a DataDownload that is replaced to go.
+const REPLACING: StdDuration = StdDuration::from_secs(60);
+/// The pause between two looks at it.
+const PAUSE: StdDuration = StdDuration::from_millis(200);
 /// Bytes of the hash in a selector.
 const HASH: usize = 3;
 
@@ -50,6 +59,10 @@ pub struct ClaimToFill<'a> {
     pub namespace: &'a str,
     /// Its name.
     pub name: &'a str,
+    /// Its UID in the cluster.
+    pub uid: &'a str,
+    /// True when it has a volume there.
+    pub has_volume: bool,
     /// Its namespace in the backup.
     pub source_namespace: &'a str,
     /// Its UID in the backup.
@@ -69,27 +82,92 @@ pub struct DownloadSettings {
 
 /// Asks a data mover for the volume of a claim, unless an earlier run has asked. Returns the name of the operation.
 ///
+/// What an earlier run has asked for counts as long as the claim is the same. A DataDownload that goes on for a claim that was made
+/// anew serves that one: the data mover finds the target by its name when the data is there. One that has ended is replaced.
+///
 /// # Errors
-/// [`ClusterError`].
+/// The reason for people.
 pub async fn begin(
     claim: ClaimToFill<'_>,
     restore: &Restore,
     settings: &DownloadSettings,
     cluster: &Cluster,
-) -> Result<String, ClusterError> {
+) -> Result<String, String> {
     let download = data_download(claim, restore, settings);
     let (namespace, name) = (&download.metadata.namespace, &download.metadata.name);
     if !claim.moved.is_foreign() {
         let volume_namespace = &download.spec.source_namespace;
         let needed = NeededRepository { namespace, volume_namespace, location: &settings.location };
         // The data mover waits for it.
-        needed.find_or_make(cluster).await?;
+        needed.find_or_make(cluster).await.map_err(|e| e.to_string())?;
     }
     // Numbers and texts: encoding cannot fail.
-    let body = serde_json::to_vec(&download).unwrap_or_default();
-    match cluster.create(&kind(), Some(namespace), name, WriteBody::of(body.into())).await {
-        Err(e) if !e.is_already_exists() => Err(e),
-        _ => Ok(operation_id(&restore.metadata.uid, claim.source_uid)),
+    let body = Bytes::from(serde_json::to_vec(&download).unwrap_or_default());
+    let deadline = Instant::now() + REPLACING;
+    loop {
+        match cluster.create(&kind(), Some(namespace), name, WriteBody::of(body.clone())).await {
+            Ok(_) => break,
+            Err(e) if e.is_already_exists() => {}
+            Err(e) => return Err(e.to_string()),
+        }
+        let found = cluster.get(&kind(), Some(namespace), name).await.map_err(|e| e.to_string())?;
+        let Some(found) = found else { continue };
+        let found: DataDownload =
+            serde_json::from_slice(&found).map_err(|e| format!("the DataDownload {name} cannot be read: {e}"))?;
+        match EarlierDownload::of(&found, claim) {
+            EarlierDownload::Same => break,
+            EarlierDownload::GoesOn => {
+                let body = json!({"metadata": {"resourceVersion": found.metadata.resource_version,
+                    "annotations": {ANNOTATION_TARGET_CLAIM_UID: claim.uid}}});
+                match cluster.patch(&kind(), Some(namespace), name, MergePatch::of(body.to_string().into())).await {
+                    Ok(_) => break,
+                    Err(e) if e.is_conflict() || e.is_not_found() => {}
+                    Err(e) => return Err(e.to_string()),
+                }
+            }
+            EarlierDownload::Over => {
+                let uid = &found.metadata.uid;
+                cluster.delete_exactly(&kind(), Some(namespace), name, uid).await.map_err(|e| e.to_string())?;
+            }
+            EarlierDownload::Leaving => {}
+        }
+        if Instant::now() > deadline {
+            return Err(format!(
+                "the DataDownload {namespace}/{name}, which an earlier run has made for another claim of the name, does not go away: look at its \
+                 finalizers"
+            ));
+        }
+        sleep(PAUSE).await;
+    }
+    Ok(operation_id(&restore.metadata.uid, claim.source_uid))
+}
+
+/// A DataDownload of the name that is there already, as it concerns a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum EarlierDownload {
+    /// It is for this very claim.
+    Same,
+    /// It was begun for another claim of the name, and goes on.
+    GoesOn,
+    /// It has ended, and this claim has nothing of it.
+    Over,
+    /// It is being deleted.
+    Leaving,
+}
+
+impl EarlierDownload {
+    fn of(found: &DataDownload, claim: ClaimToFill<'_>) -> Self {
+        let phase = found.status.phase;
+        let has_ended =
+            matches!(phase, Some(DataPathPhase::Completed | DataPathPhase::Canceled | DataPathPhase::Failed));
+        match found.metadata.annotations.get(ANNOTATION_TARGET_CLAIM_UID) {
+            _ if found.metadata.deletion_timestamp.is_some() => Self::Leaving,
+            Some(uid) if uid == claim.uid => Self::Same,
+            // An earlier version has noted none.
+            None if has_ended && claim.has_volume => Self::Same,
+            _ if has_ended => Self::Over,
+            _ => Self::GoesOn,
+        }
     }
 }
 
@@ -97,6 +175,7 @@ fn data_download(claim: ClaimToFill<'_>, restore: &Restore, settings: &DownloadS
     let id = operation_id(&restore.metadata.uid, claim.source_uid);
     let mut metadata = child_of_restore(restore, &name_of(restore, &id));
     metadata.labels.insert(LABEL_ASYNC_OPERATION_ID.to_owned(), id);
+    metadata.annotations.insert(ANNOTATION_TARGET_CLAIM_UID.to_owned(), claim.uid.to_owned());
     let moved = claim.moved;
     let source_namespace =
         if moved.source_namespace.is_empty() { claim.source_namespace } else { &moved.source_namespace };
@@ -130,7 +209,34 @@ pub(crate) async fn progress(id: &str, restore: &Restore, cluster: &Cluster) -> 
     let body = body.ok_or_else(|| ActionError::item("didn't find DataDownload"))?;
     let found: DataDownload = serde_json::from_slice(&body)
         .map_err(|e| ActionError::item(format!("the DataDownload of the operation cannot be read: {e}")))?;
-    Ok(progress_of(&found))
+    let mut progress = progress_of(&found);
+    if progress.completed && progress.error.is_empty() {
+        let target = &found.spec.target_volume;
+        let claims = ApiResource::persistent_volume_claims();
+        let claim = cluster.get(&claims, Some(&target.namespace), &target.pvc).await.map_err(|e| action_error(&e))?;
+        let claim = claim.map(|body| serde_json::from_slice::<Value>(&body).unwrap_or_default());
+        if let Some(why) = undelivered(&found, claim.as_ref()) {
+            progress.error = why;
+        }
+    }
+    Ok(progress)
+}
+
+/// The reason why the target of a completed DataDownload does not have its data; `None` when it has.
+fn undelivered(download: &DataDownload, claim: Option<&Value>) -> Option<String> {
+    let DataDownload { metadata, spec, .. } = download;
+    let TargetVolumeSpec { namespace, pvc, .. } = &spec.target_volume;
+    let expected = metadata.annotations.get(ANNOTATION_TARGET_CLAIM_UID).map(String::as_str);
+    let why = match claim {
+        None => "is not in the cluster any more",
+        Some(claim) if expected.is_some_and(|uid| claim["metadata"]["uid"] != uid) => {
+            "was made anew after the data had gone to the one before"
+        }
+        Some(claim) if claim["spec"]["volumeName"].as_str().is_none_or(str::is_empty) => "has no volume",
+        Some(_) => return None,
+    };
+    let next = "delete the claim and make another Restore";
+    Some(format!("the DataDownload {} is Completed, but the claim {namespace}/{pvc} {why}: {next}", metadata.name))
 }
 
 fn progress_of(download: &DataDownload) -> OperationProgress {
@@ -196,6 +302,8 @@ mod tests {
         let claim = ClaimToFill {
             namespace: "new",
             name: "data",
+            uid: "cu",
+            has_volume: false,
             source_namespace: "old",
             source_uid: CLAIM_UID,
             moved: &moved,
@@ -209,12 +317,68 @@ mod tests {
             "apiVersion": "velero.io/v2alpha1", "kind": "DataDownload",
             "metadata": {"name": name_of(&restore, &id), "namespace": "velero", "labels": {"velero.io/restore-name": "r",
                 "velero.io/restore-uid": restore.metadata.uid, "velero.io/async-operation-id": id},
+                "annotations": {"lifeboat.io/target-claim-uid": "cu"},
                 "ownerReferences": [{"apiVersion": "velero.io/v1", "kind": "Restore", "name": "r", "uid": restore.metadata.uid, "controller": true}]},
             "spec": {"targetVolume": {"pvc": "data", "pv": "", "namespace": "new", "fsType": "ext4"}, "backupStorageLocation": "default",
                 "datamover": "kubevirt", "snapshotID": "m1", "snapshotSize": 9, "sourceNamespace": "shop", "operationTimeout": "10m0s",
                 "nodeOS": "linux"},
         });
         assert_eq!(made, expected);
+    }
+
+    #[test]
+    fn a_download_counts_for_the_claim_that_it_was_made_for() {
+        use DataPathPhase as P;
+        use EarlierDownload as E;
+        let moved = MovedSnapshot::default();
+        let of = |uid: Option<&str>, phase: Option<P>, has_volume: bool| {
+            let mut found = DataDownload::default();
+            found.status.phase = phase;
+            let annotations = uid.map(|uid| (ANNOTATION_TARGET_CLAIM_UID.to_owned(), uid.to_owned()));
+            found.metadata.annotations = annotations.into_iter().collect();
+            let (namespace, name, uid) = ("shop", "data", "new");
+            let (source_namespace, source_uid) = ("shop", CLAIM_UID);
+            let claim = ClaimToFill { namespace, name, uid, has_volume, source_namespace, source_uid, moved: &moved };
+            EarlierDownload::of(&found, claim)
+        };
+        for (uid, phase, has_volume, expected) in [
+            (Some("new"), Some(P::Completed), false, E::Same),
+            (Some("new"), Some(P::Failed), false, E::Same),
+            (Some("old"), None, false, E::GoesOn),
+            (Some("old"), Some(P::InProgress), false, E::GoesOn),
+            (Some("old"), Some(P::Completed), false, E::Over),
+            (Some("old"), Some(P::Canceled), true, E::Over),
+            (None, Some(P::Completed), false, E::Over),
+            (None, Some(P::Completed), true, E::Same),
+            (None, Some(P::Accepted), false, E::GoesOn),
+        ] {
+            assert_eq!(of(uid, phase, has_volume), expected, "{uid:?} {phase:?} {has_volume}");
+        }
+    }
+
+    #[test]
+    fn a_pending_claim_is_never_told_as_restored() {
+        let mut download = DataDownload::default();
+        download.metadata.name = "dd".to_owned();
+        download.metadata.annotations.insert(ANNOTATION_TARGET_CLAIM_UID.to_owned(), "cu".to_owned());
+        download.spec.target_volume =
+            TargetVolumeSpec { pvc: "data".into(), namespace: "shop".into(), ..TargetVolumeSpec::default() };
+        let claim = |uid: &str, volume: &str| json!({"metadata": {"uid": uid}, "spec": {"volumeName": volume}});
+        let said = |why: &str| {
+            Some(format!(
+                "the DataDownload dd is Completed, but the claim shop/data {why}: delete the claim and make another Restore"
+            ))
+        };
+        for (claim, expected) in [
+            (Some(claim("cu", "pv")), None),
+            (Some(claim("cu", "")), said("has no volume")),
+            (Some(claim("other", "pv")), said("was made anew after the data had gone to the one before")),
+            (None, said("is not in the cluster any more")),
+        ] {
+            assert_eq!(undelivered(&download, claim.as_ref()), expected, "{claim:?}");
+        }
+        download.metadata.annotations.clear();
+        assert_eq!(undelivered(&download, Some(&claim("any", "pv"))), None);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::method::lock::lock;
 use lifeboat_api::well_known::LABEL_BACKUP_UID;
 use lifeboat_api::{Backup, DataPathPhase, PodVolumeBackup};
 use lifeboat_cluster::{Cluster, ClusterError};
-use lifeboat_object::ApiResource;
+use lifeboat_object::{ApiResource, ResultScope};
 use lifeboat_operation::Operation;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
@@ -368,6 +368,12 @@ impl FileBackupRun {
             let (pod, bytes) = (format!("{namespace}/{pod}"), resource.status.progress.total_bytes.to_string());
             let fields = [("pod", &*pod), ("volume", volume), ("bytes", &bytes)];
             self.operation.journal.info("Saved the files of a volume", &fields);
+            // Without a snapshot it says that the volume was empty.
+            let message = &resource.status.message;
+            if !message.is_empty() && !resource.status.snapshot_id.is_empty() {
+                let text = format!("pod {pod}, volume {volume}: {message}");
+                self.operation.journal.warn(&ResultScope::Namespace(namespace.clone()), text);
+            }
         }
         one.end = Some(end);
         drop(volumes);

@@ -4,18 +4,19 @@
 //! PodVolumeRestores of the restore with one list. What a run that was cut off has made is found by its name.
 
 use crate::method::child::list;
+use crate::method::fs_backup::outcome::{ClaimsFilled, FileEnd, FileOutcome};
 use crate::method::fs_backup::progress::{VolumeProgress, WaitLimits, WaitProgress, said};
 use crate::method::fs_backup::repository::{KnownRepositories, NeededRepository};
 use crate::method::fs_backup::resource::{ToFill, make, pod_volume_restore, restored_volume_name};
 use crate::method::fs_backup::scheduled::{PodPlace, missing_agent};
 use crate::method::lock::lock;
-use crate::restore_plan::{FileVolume, SavedFiles};
-use lifeboat_api::well_known::LABEL_RESTORE_UID;
-use lifeboat_api::{DataPathPhase, PodVolumeRestore, Restore};
-use lifeboat_cluster::{Cluster, ClusterError};
+use crate::restore_plan::FileVolume;
+use lifeboat_api::well_known::{ANNOTATION_AWAITS_FILES, LABEL_RESTORE_UID};
+use lifeboat_api::{DataPathPhase, PodVolumeRestore, PodVolumeRestoreStatus, Restore};
+use lifeboat_cluster::{Cluster, ClusterError, MergePatch};
 use lifeboat_object::{ApiResource, ResultScope};
 use lifeboat_operation::Operation;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -61,48 +62,6 @@ pub struct RestoredPod<'a> {
     pub source_namespace: &'a str,
     /// The volumes to fill through it.
     pub volumes: &'a [FileVolume],
-}
-
-/// The outcome for a volume.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FileOutcome {
-    /// The namespace of its pod in the backup.
-    pub source_namespace: String,
-    /// The namespace of its pod in the cluster.
-    pub namespace: String,
-    /// The name of its pod.
-    pub pod: String,
-    /// Its name in the pod.
-    pub volume: String,
-    /// Its claim.
-    pub claim: Option<String>,
-    /// Its files.
-    pub files: SavedFiles,
-    /// The end of its restore.
-    pub end: FileEnd,
-}
-
-/// The end of the restore of a volume.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum FileEnd {
-    /// Its files are there.
-    Restored {
-        /// Their bytes.
-        bytes: i64,
-    },
-    /// They are not, for this reason.
-    Failed(String),
-}
-
-/// The state of the claims that are filled through a pod.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ClaimsFilled {
-    /// All have their files.
-    Yes,
-    /// Some are still being filled.
-    NotYet,
-    /// At least one was not filled, for this reason.
-    No(String),
 }
 
 /// Fills the volumes of the pods of one restore. The tasks end with this value.
@@ -400,7 +359,10 @@ impl FileRun {
             // What an earlier run has made counts when this one has seen that it is for the same pod.
             let status = found.get(name).filter(|_| *is_made).map(|one| &one.status);
             match (status, status.and_then(|status| status.phase)) {
-                (Some(status), Some(DataPathPhase::Completed)) => self.restored(name, status.progress.total_bytes),
+                (Some(status), Some(DataPathPhase::Completed)) => {
+                    self.unmark(name).await;
+                    self.restored(name, status);
+                }
                 (Some(status), Some(DataPathPhase::Failed)) => {
                     self.fail(name, &format!("pod volume restore failed: {}", said(&status.message)));
                 }
@@ -438,11 +400,35 @@ impl FileRun {
         lock(&self.volumes).get(name).is_none_or(|one| one.end.is_some())
     }
 
-    fn restored(&self, name: &str, bytes: i64) {
+    fn restored(&self, name: &str, status: &PodVolumeRestoreStatus) {
+        let bytes = status.progress.total_bytes;
         if let Some(FollowedVolume { pod, volume, .. }) = self.set(name, FileEnd::Restored { bytes }) {
-            let pod = format!("{}/{}", pod.namespace, pod.name);
+            let (pod, namespace) = (format!("{}/{}", pod.namespace, pod.name), pod.namespace.clone());
             let fields = [("pod", &*pod), ("volume", &volume.volume), ("bytes", &bytes.to_string())];
             self.operation.journal.info("Restored the files of a volume", &fields);
+            if !status.message.is_empty() {
+                let text = format!("pod {pod}, volume {}: {}", volume.volume, status.message);
+                self.operation.journal.warn(&ResultScope::Namespace(namespace), text);
+            }
+        }
+    }
+
+    /// Takes the mark off the claim of a volume that has its files now: later restores leave it alone.
+    async fn unmark(&self, name: &str) {
+        let Some(FollowedVolume { pod, volume, .. }) = lock(&self.volumes).get(name).cloned() else { return };
+        let Some(claim) = &volume.claim else { return };
+        let claims = ApiResource::persistent_volume_claims();
+        let body = json!({"metadata": {"annotations": {ANNOTATION_AWAITS_FILES: null}}}).to_string();
+        match self.cluster.patch(&claims, Some(&pod.namespace), claim, MergePatch::of(body.into())).await {
+            Err(e) if !e.is_not_found() => {
+                let text = format!(
+                    "the claim {}/{claim} has its files, and its annotation {ANNOTATION_AWAITS_FILES} could not be removed: {e}; remove it, \
+                     because another restore would write over the claim",
+                    pod.namespace
+                );
+                self.operation.journal.warn(&ResultScope::Namespace(pod.namespace.clone()), text);
+            }
+            _ => {}
         }
     }
 
