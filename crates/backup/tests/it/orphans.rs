@@ -4,8 +4,9 @@ use crate::driver::{DRIVER, FINALIZER, claims, types};
 use crate::ground::Ground;
 use crate::snapshotted::{
     CONTENTS, GROUP_CONTENTS, GROUPS, SNAPSHOTS, ended, eventually, namespace_is_deleted, objects, stored,
-    until_nothing_is_left, waiting,
+    until_nothing_is_left, waiting, warnings,
 };
+use lifeboat_api::well_known::{ANNOTATION_SOURCE_CLUSTER, ANNOTATION_TAKEN_OVER, TAKEN_OVER_OTHER};
 use lifeboat_backup::{remove_snapshots, run_delete_actions};
 use lifeboat_testbed::{Fault, Nth, Rule};
 use lifeboat_volume::csi::remove_all;
@@ -69,6 +70,27 @@ async fn snapshots_that_a_backup_does_not_hold_stay_until_it_is_deleted() {
     assert_eq!(Box::pin(run_delete_actions(&backup, "u", &env)).await, Ok(()));
     assert!(remove_snapshots(&backup, &env).await);
     until_nothing_is_left(&ground, &snapshotter).await;
+}
+
+/// A driver answers OK when it is to delete what it does not know.
+#[tokio::test]
+async fn a_snapshot_of_another_cluster_that_perhaps_stays_is_noted_and_told() {
+    let (ground, _snapshotter, _) = waiting().await;
+    let mut backup = ended(&ground).await;
+    eventually("no object of snapshots", async || objects(&ground).await.is_empty()).await;
+    for (name, value) in [(ANNOTATION_TAKEN_OVER, TAKEN_OVER_OTHER), (ANNOTATION_SOURCE_CLUSTER, "elsewhere")] {
+        backup.metadata.annotations.insert(name.to_owned(), value.to_owned());
+    }
+    let env = ground.env(ground.store());
+    assert_eq!(Box::pin(run_delete_actions(&backup, "u", &env)).await, Ok(()));
+    let told = warnings(&env.operation.journal.close().results);
+    let key = "metadata/lifeboat-unproven/b-u.json";
+    let (begins, ends) = (
+        "2 snapshots of backup b may stay in the storage when the backup is deleted (",
+        format!("): {key} in the bucket lists them with the reasons"),
+    );
+    assert!(told.len() == 1 && told[0].starts_with(begins) && told[0].ends_with(&ends), "{told:?}");
+    assert!(ground.bucket.head(key).await.is_ok());
 }
 
 #[tokio::test]

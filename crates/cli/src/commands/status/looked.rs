@@ -27,7 +27,7 @@ pub(super) struct ServerQuery {
     patient: Client,
 }
 
-/// What the server says of itself and of the next backups.
+/// The answers of the server about itself and about the next backups.
 #[derive(Clone)]
 pub(super) struct ServerReport {
     /// Its version, or why that is not known.
@@ -71,7 +71,7 @@ impl ServerQuery {
         answer.map(|answer| answer.server_version).map_err(|e| format!("{e:#}"))
     }
 
-    /// What the next backups would do with volumes; `None` when the server does not know the question.
+    /// Asks for the effects of the next backups on volumes; `None` when the server does not know the question.
     async fn next_backups(&self) -> Option<NextBackups> {
         match server_answer(&self.patient, LOOKING.to_std(), NextBackups::ask).await {
             Ok(answered) => NextBackups::of(&answered),

@@ -27,7 +27,7 @@ pub(super) type TakeIn = Box<dyn FnOnce(&mut WatchedState) + Send>;
 pub(super) enum StateUpdate {
     /// Of the objects of this type: what changes it, or why they cannot be read.
     Objects(String, Result<TakeIn, String>),
-    /// What the server has said last.
+    /// The last answers of the server.
     Server(ServerReport),
 }
 

@@ -277,7 +277,7 @@ async fn a_backup_that_waits_ends_when_its_bucket_was_away_for_a_day() {
 #[tokio::test]
 async fn a_restore_that_waits_ends_when_its_bucket_was_away_for_a_day() {
     let mut ground = Ground::start().await;
-    ground.run_restore().await;
+    Box::pin(ground.run_restore()).await;
     for (hour, is_there, expected, noted) in LOOKS {
         ground.set_clock(hour);
         let location = if is_there { ground.location.clone() } else { ground.away() };
@@ -315,7 +315,7 @@ async fn cancelling_a_backup_that_waits_ends_its_operations_and_then_the_backup(
 #[tokio::test]
 async fn a_restore_waits_for_its_operations_and_ends_after_them() {
     let ground = Ground::start().await;
-    ground.run_restore().await;
+    Box::pin(ground.run_restore()).await;
     let place = || async { Some((ground.backup().await, ground.location.clone())) };
     let pending = ground.restore().await;
     assert_eq!(pending.status.phase, Some(RestorePhase::WaitingForPluginOperations));
@@ -334,7 +334,7 @@ async fn a_restore_waits_for_its_operations_and_ends_after_them() {
 #[tokio::test]
 async fn the_end_of_a_restore_is_a_span_of_its_own() {
     let ground = Ground::start().await;
-    ground.run_restore().await;
+    Box::pin(ground.run_restore()).await;
     let place = || async { Some((ground.backup().await, ground.location.clone())) };
     let spans = Spans::note(TRACE_TARGET);
     for _ in 0..2 {

@@ -217,7 +217,8 @@ fn rules_that_came_with_an_exported_object_are_said_to_be_anothers() {
     let schedule = nightly(Some(r#"{"keepDaily":1}"#));
     let notes = |cluster: &str| {
         let backup = of(cluster, 21, r#"{"keepDaily":1}"#);
-        let kept = KeptBackups::of(ScheduleLookup::Here(&schedule), &TimeZone::UTC, &members(&[backup.clone()]));
+        let kept =
+            KeptBackups::of(ScheduleLookup::Here(&schedule), &TimeZone::UTC, &members(std::slice::from_ref(&backup)));
         kept.note(&backup).is_some()
     };
     assert_eq!([notes("that"), notes("this"), notes("")], [true, false, false]);

@@ -37,7 +37,7 @@ fn a_deletion_names_the_restore_that_it_waits_for_and_not_claims() {
         world.put(restore.clone().into());
         world.put(backup.clone().into());
         let mut memory = Memory::default();
-        let plans = [false, true].map(|has_looked| {
+        [false, true].map(|has_looked| {
             if has_looked {
                 memory.failed(key(), &StepError::NotYet(Duration::from_secs(60)), now.1);
             }
@@ -46,8 +46,7 @@ fn a_deletion_names_the_restore_that_it_waits_for_and_not_claims() {
             let waits = plan.waits.iter().find(|wait| wait.subject == Subject::DeleteRequest(named("d")));
             let begins = plan.work.iter().any(|work| work.key == key());
             (waits.map(|wait| of_wait(&wait.why)), begins)
-        });
-        plans
+        })
     };
     let (begins, reader, claims) = ((None, true), Some("ReadByRestore"), Some("NeededByClaims"));
     assert_eq!(planned(false, false), [begins, (Some("Paused"), false)]);
