@@ -44,7 +44,7 @@ pub struct MaintenanceSummary {
     /// Space that comes back later, each with the reason.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub waiting: Vec<String>,
-    /// What cannot be read, for which nothing is collected, and what is asked for and not done.
+    /// Things that cannot be read, for which nothing is collected, and what is asked for and not done.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub blocked: Vec<String>,
     /// Steps that failed, each with its error.

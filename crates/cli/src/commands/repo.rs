@@ -3,6 +3,7 @@
 
 pub(crate) mod cat;
 pub(crate) mod create;
+pub(crate) mod describe;
 pub(crate) mod diff;
 mod identity;
 pub(crate) mod list;

@@ -66,6 +66,7 @@ fn names_are_completed_wherever_velero_completes_them() {
         snapshot-location get names VolumeSnapshotLocation
         snapshot-location set name VolumeSnapshotLocation
         repo get names BackupRepository
+        repo describe names BackupRepository
         get backups names Backup
         get restores names Restore
         get schedules names Schedule

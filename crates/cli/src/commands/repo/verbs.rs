@@ -2,6 +2,7 @@
 
 use crate::commands::repo::cat::CatArgs;
 use crate::commands::repo::create::CreateArgs;
+use crate::commands::repo::describe::RepoDescribeArgs;
 use crate::commands::repo::diff::RepoDiffArgs;
 use crate::commands::repo::list::LsArgs;
 use crate::commands::repo::maintenance::MaintenanceCommand;
@@ -23,6 +24,8 @@ use std::process::ExitCode;
 pub(crate) enum RepoCommand {
     /// List repositories
     Get(GetArgs),
+    /// Describe repositories: how their maintenance went, and what keeps space from coming back
+    Describe(RepoDescribeArgs),
     /// Make a kopia repository in a bucket or directory, without a cluster
     Create(CreateArgs),
     /// Take a snapshot of a directory, a file or a block device into a kopia repository, without a cluster
@@ -53,6 +56,7 @@ impl RepoCommand {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
         match self {
             Self::Get(args) => get::<BackupRepository>(&args, globals).await,
+            Self::Describe(args) => args.run(globals).await,
             Self::Create(args) => args.run(globals).await,
             Self::Snapshot(args) => Box::pin(args.run(globals)).await,
             Self::Snapshots(args) => args.run(globals).await,

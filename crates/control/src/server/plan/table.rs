@@ -624,3 +624,30 @@ fn keys_of_a_few_repositories_of_a_location_are_derived_at_once() {
     let begun = scene.lines().iter().filter(|line| line.contains("is made where it is missing")).count();
     assert_eq!(begun, 4);
 }
+
+#[test]
+fn repositories_that_are_ready_are_maintained_when_it_is_due() {
+    let mut scene = Scene::new();
+    let main = scene.world.locations.get(&named("main")).unwrap().clone();
+    let mut put = |name: &str, last: &str| {
+        let mut repository = lifeboat_api::BackupRepository::for_volumes("", "app", "main");
+        repository.metadata.name = name.to_owned();
+        repository.spec.maintenance_frequency = lifeboat_api::Duration::from_secs(3600);
+        let last = lifeboat_api::Time::new(last.parse().unwrap());
+        phase::repository::note_ready(&mut repository, &main, last);
+        scene.world.repositories.put(repository);
+    };
+    put("again", "2026-11-22T10:00:00Z");
+    put("due", "2026-11-22T11:00:00Z");
+    put("later", "2026-11-22T11:30:00Z");
+    put("next", "2026-11-22T10:30:00Z");
+    scene.memory.failed(Key::Maintenance(named("again")), &work::StepError::NotYet(Duration::from_secs(2)), scene.base);
+    let expected = [
+        "BackupRepository due: is maintained, by a Job where the server runs in a pod",
+        MAIN_WAITS,
+        "BackupRepository again: waits for 2026-11-22T12:00:02Z: it was looked at, and there is nothing to do before",
+        "BackupRepository later: waits for 2026-11-22T12:30:00Z, when it is due",
+        "BackupRepository next: waits for others of its kind to end: 1 of 1 run",
+    ];
+    assert_eq!(scene.lines(), expected);
+}

@@ -95,7 +95,7 @@ fn inherited(key: &str, value: Option<&str>) -> Map<String, Value> {
     value.map(|value| (key.to_owned(), json!(value))).into_iter().collect()
 }
 
-/// Those of the labels or annotations that a pod can have.
+/// The labels or annotations, as far as a pod can have them.
 fn accepted(what: &str, given: &BTreeMap<String, String>, warnings: &mut Vec<String>) -> Map<String, Value> {
     let mut out = Map::new();
     for (key, value) in given {
@@ -153,7 +153,7 @@ fn arguments(parts: &JobParts<'_>) -> Vec<String> {
     arguments
 }
 
-/// Those of the server: its nodes are good enough for the Jobs. compat: Velero's tolerate nodes of Windows besides.
+/// The tolerations of the server: its nodes are good enough for the Jobs. compat: Velero's tolerate nodes of Windows besides.
 fn tolerations(template: &PodTemplate) -> Vec<Value> {
     let windows = json!({"key": "os", "operator": "Equal", "value": "windows", "effect": "NoSchedule"});
     let own = template.spec("tolerations").as_array().into_iter().flatten().cloned();

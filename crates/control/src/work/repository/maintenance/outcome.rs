@@ -1,4 +1,4 @@
-//! What became of a Job and its pod. Pure.
+//! The end of a Job and its pod. Pure.
 
 use jiff::Timestamp;
 use lifeboat_api::{BackupRepositoryMaintenanceResult as Outcome, BackupRepositoryMaintenanceStatus, Time};

@@ -83,7 +83,7 @@ impl Ground {
         self.repository = self.context.client.get(NAME).await.unwrap().unwrap();
     }
 
-    /// One look: the pause until the next one, or `None` when something was recorded.
+    /// A single look: the pause until the next one, or `None` when something was recorded.
     async fn look(&mut self) -> Option<Duration> {
         let done = maintain(&self.context, &self.repository, &self.location, CancellationToken::new()).await;
         self.refresh().await;
@@ -149,7 +149,7 @@ fn config(data: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_repository_is_maintained_by_one_job_at_a_time_and_its_end_is_recorded() {
+async fn one_job_at_a_time_maintains_a_repository_and_its_end_is_recorded() {
     let mut ground = Ground::in_a_pod(vec![]).await;
     assert_eq!(ground.look().await, Some(PAUSES[0]));
     let made = ground.jobs().await;
