@@ -22,6 +22,7 @@ mod metrics;
 mod options;
 mod own_pod;
 mod records;
+mod running_jobs;
 mod server;
 #[cfg(test)]
 mod stub;

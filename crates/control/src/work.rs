@@ -31,6 +31,7 @@ use crate::http::download::Signer;
 use crate::location_notes::LocationNotes;
 use crate::metrics::Metrics;
 use crate::options::{Env, Options};
+use crate::running_jobs::RunningJobs;
 use crate::world::{Leftover, MirroredKind, MirroredObject, World};
 use jiff::Timestamp;
 use lifeboat_action::Actions;
@@ -43,7 +44,6 @@ use lifeboat_object::chain;
 use lifeboat_operation::Journal;
 use lifeboat_reconcile::Leadership;
 use lifeboat_store::{Store, StoreError};
-use repository::maintenance::RunningJobs;
 use std::error::Error;
 use std::sync::{Arc, OnceLock};
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 #[ignore = "needs a node: make test-node"]
 fn repositories_are_maintained_by_jobs() {
     let place = Place::start("jobs");
-    install(&place, &["--use-node-agent", "--least-privilege"]);
+    install(&place, &["--use-node-agent", "--least-privilege", "--maintenance-job-mem-limit=256Mi"]);
     let ground = &place.ground;
     ground.create(&json!({"apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": "web", "namespace": place.shop, "annotations": {"backup.velero.io/backup-volumes": "data"}},
@@ -53,10 +53,16 @@ fn repositories_are_maintained_by_jobs() {
     // One may have ended after the frequency was changed: it is recorded, and counted, by the next run.
     let left = jobs();
     assert!((3..=4).contains(&left.len()), "{left:?}");
+    let of_pod =
+        |job: &Value| job["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]["memory"].clone();
+    assert_eq!(of_pod(&left[0]), "256Mi");
     let noted = &repository()["metadata"]["annotations"]["lifeboat.io/last-maintenance"];
     let noted: Value =
         serde_json::from_str(noted.as_str().unwrap_or_default()).unwrap_or_else(|e| panic!("{e} {}", logs()));
     assert_eq!(noted["full"]["reason"], "full maintenance has not run yet");
+
+    let described = place.lifeboat(&["repo", "describe", &name]);
+    assert!(described.out.contains("Last full Maintenance:"), "{described:?}");
 
     // What was maintained still restores.
     place.lose(&place.shop);

@@ -645,9 +645,9 @@ fn repositories_that_are_ready_are_maintained_when_it_is_due() {
     let expected = [
         "BackupRepository due: is maintained, by a Job where the server runs in a pod",
         MAIN_WAITS,
-        "BackupRepository again: waits for 2026-11-22T12:00:02Z: it was looked at, and there is nothing to do before",
+        "BackupRepository again: waits for 2026-11-22T12:00:02Z: there is nothing to do before",
         "BackupRepository later: waits for 2026-11-22T12:30:00Z, when it is due",
-        "BackupRepository next: waits for others of its kind to end: 1 of 1 run",
+        "BackupRepository next: waits for a place: 1 of its kind are worked on, of 1 that may be",
     ];
     assert_eq!(scene.lines(), expected);
 }

@@ -7,13 +7,10 @@ mod here;
 mod job;
 mod outcome;
 mod record;
-mod running;
 mod settings;
 mod template;
 #[cfg(test)]
 mod tests;
-
-pub(crate) use running::RunningJobs;
 
 use crate::work::{Context, StepError, StepResult};
 use crate::world::Meta;

@@ -1,4 +1,4 @@
-//! The Jobs that run, as far as this server has seen: so that not all repositories are maintained at once.
+//! The maintenance Jobs that run, as far as this server has seen: so that not all repositories are maintained at once.
 
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::NamespacedName;
@@ -16,17 +16,17 @@ pub(crate) struct RunningJobs(Mutex<BTreeMap<NamespacedName, Timestamp>>);
 
 impl RunningJobs {
     /// Notes that the Job of a repository runs.
-    pub(super) fn saw(&self, repository: NamespacedName, now: Timestamp) {
+    pub(crate) fn saw(&self, repository: NamespacedName, now: Timestamp) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(repository, now);
     }
 
     /// Notes that none runs for a repository.
-    pub(super) fn ended(&self, repository: &NamespacedName) {
+    pub(crate) fn ended(&self, repository: &NamespacedName) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(repository);
     }
 
     /// Takes a place for the Job of a repository; false when there is none left.
-    pub(super) fn take_place(&self, repository: NamespacedName, now: Timestamp) -> bool {
+    pub(crate) fn take_place(&self, repository: NamespacedName, now: Timestamp) -> bool {
         let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         running.retain(|_, seen| now.duration_since(*seen) < FORGOTTEN);
         let has_place = running.len() < MOST || running.contains_key(&repository);
