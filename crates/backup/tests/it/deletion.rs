@@ -3,8 +3,8 @@
 use crate::ground::{Ground, NAME, Scripted};
 use async_trait::async_trait;
 use lifeboat_action::{
-    ActionError, ActionScope, BackupItemOutput, DeleteItemAction, OperationProgress, SnapshotDeletion,
-    SnapshotsToDelete, VolumeRepositories,
+    ActionError, ActionScope, BackupItemOutput, DeleteItemAction, DeletedSnapshots, OperationProgress,
+    SnapshotDeletion, SnapshotsToDelete, VolumeRepositories,
 };
 use lifeboat_api::Backup;
 use lifeboat_api::well_known::ANNOTATION_BACKUP_MUST_INCLUDE;
@@ -222,7 +222,7 @@ async fn a_deleted_backup_takes_its_snapshots_in_repositories_along() {
         "the snapshot k-2 in kopia/shop, which backup {NAME} names, stays there, because it belongs to the backup \"c\""
     );
     let stays = format!(
-        "the data of 1 volume stays in repositories, because it cannot be deleted there from here; the snapshot IDs are kept in {key}"
+        "the data of 1 volume stays in repositories of another program, which this version cannot change; the snapshot IDs are kept in {key}"
     );
     assert_eq!(warnings, [other, stays]);
     let kept = store.repository_snapshots(NAME, "u").await.unwrap();
