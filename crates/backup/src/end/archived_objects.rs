@@ -1,6 +1,5 @@
 //! Objects of some types, out of an archive.
 
-use futures::StreamExt;
 use lifeboat_archive::index::Row;
 use lifeboat_object::GroupResource;
 use lifeboat_store::{Archive, StoreError};

@@ -99,6 +99,10 @@ async fn notes_of_velero(backup: &Backup, env: &Env) -> Vec<Value> {
 async fn in_cluster<R: Resource>(backup: &Backup, uid: &str, env: &Env) -> Result<Vec<Value>, String> {
     let resource = ApiResource::new(lifeboat_api::GROUP, R::VERSION, R::PLURAL, R::KIND);
     let namespace = &backup.metadata.namespace;
+    if namespace.is_empty() {
+        // It was made without a server, and so without movers.
+        return Ok(Vec::new());
+    }
     match listed(resource, namespace, format!("{LABEL_BACKUP_UID}={uid}"), env).await {
         Ok(found) => Ok(found),
         // Velero's definitions are older, or none.
