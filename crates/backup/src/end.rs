@@ -1,5 +1,6 @@
 //! The end of a backup: operations that go on, failures, deletion.
 
+pub(crate) mod archived_objects;
 pub(crate) mod deletion;
 pub(crate) mod failure;
 pub(crate) mod finalize;

@@ -1,6 +1,7 @@
 //! Deletes what a backup has outside its files: what its actions keep elsewhere, and its snapshots (backup.md 5.1 step
 //! 1, and 5.2).
 
+use crate::end::archived_objects::archived_objects;
 use crate::end::look_after::open_options;
 use crate::end::repository_snapshots::{delete_repository_snapshots, list_repository_snapshots};
 use crate::env::Env;
@@ -211,24 +212,6 @@ async fn snapshots(archive: &Archive, uid: &str) -> Result<ArchivedSnapshots, St
     let mut snapshots = ArchivedSnapshots::of(uid);
     archived_objects(archive, says).await?.iter().for_each(|object| snapshots.take(object));
     Ok(snapshots)
-}
-
-/// Reads the objects of some types out of an archive, in the preferred version of each. One that cannot be read is left out.
-pub(crate) async fn archived_objects(
-    archive: &Archive,
-    is_wanted: impl Fn(&GroupResource) -> bool,
-) -> Result<Vec<Value>, StoreError> {
-    let is_one = |row: &Row| row.preferred && is_wanted(&row.resource);
-    let rows: Vec<usize> = archive.rows().enumerate().filter(|(_, row)| is_one(row)).map(|(n, _)| n).collect();
-    let (mut objects, mut reading) = (Vec::new(), JoinSet::new());
-    if rows.is_empty() {
-        return Ok(objects);
-    }
-    let mut contents = archive.read(rows, &mut reading);
-    while let Some(item) = contents.next().await? {
-        objects.extend(serde_json::from_slice::<Value>(&item.body));
-    }
-    Ok(objects)
 }
 
 /// The types that the cluster serves, and those of the archive that it does not serve: an action may be for these too.

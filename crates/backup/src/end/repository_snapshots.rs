@@ -3,7 +3,7 @@
 //! Their IDs are listed in the bucket before anything of the backup is deleted, and each leaves the list when it is deleted in its
 //! repository. So none is forgotten when a deletion is cut off, or cannot open a repository: the list outlives the backup.
 
-use crate::end::deletion::archived_objects;
+use crate::end::archived_objects::archived_objects;
 use crate::end::look_after::open_options;
 use crate::env::Env;
 use lifeboat_action::{DeletedSnapshots, SnapshotDeletion, SnapshotsToDelete};
@@ -99,6 +99,10 @@ async fn notes_of_velero(backup: &Backup, env: &Env) -> Vec<Value> {
 async fn in_cluster<R: Resource>(backup: &Backup, uid: &str, env: &Env) -> Result<Vec<Value>, String> {
     let resource = ApiResource::new(lifeboat_api::GROUP, R::VERSION, R::PLURAL, R::KIND);
     let namespace = &backup.metadata.namespace;
+    if namespace.is_empty() {
+        // It was made without a server, and so without movers.
+        return Ok(Vec::new());
+    }
     match listed(resource, namespace, format!("{LABEL_BACKUP_UID}={uid}"), env).await {
         Ok(found) => Ok(found),
         // Velero's definitions are older, or none.
@@ -153,16 +157,19 @@ pub(crate) async fn delete_repository_snapshots(name: &str, uid: &str, env: &Env
         Ok(left) => left,
         Err(e) => return Err(vec![unread(&e)]),
     };
-    let is_left = |one: &&RepositorySnapshot| env.actions.repositories.is_none() || !one.is_of_kopia();
-    let left = left.iter().filter(is_left).count();
-    if left > 0 {
-        let text = format!(
-            "the data of {} stays in repositories, because it cannot be deleted there from here; the snapshot IDs are kept in {}",
-            counted(left as u64, "volume"),
-            repository_snapshots_key(name, uid)
-        );
-        env.operation.journal.warn(&ResultScope::Velero, text);
+    let key = repository_snapshots_key(name, uid);
+    let warn = |count: usize, why: &str| {
+        if count > 0 {
+            let text = format!("the data of {} stays in repositories {why}", counted(count as u64, "volume"));
+            env.operation.journal.warn(&ResultScope::Velero, text);
+        }
+    };
+    let of_kopia = left.iter().filter(|one| one.is_of_kopia()).count();
+    if env.actions.repositories.is_none() {
+        warn(of_kopia, &format!("until a server deletes it by the list {key}"));
     }
+    let why = format!("of another program, which this version cannot change; the snapshot IDs are kept in {key}");
+    warn(left.len() - of_kopia, &why);
     done
 }
 

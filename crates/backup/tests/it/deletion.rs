@@ -3,8 +3,8 @@
 use crate::ground::{Ground, NAME, Scripted};
 use async_trait::async_trait;
 use lifeboat_action::{
-    ActionError, ActionScope, BackupItemOutput, DeleteItemAction, OperationProgress, SnapshotDeletion,
-    SnapshotsToDelete, VolumeRepositories,
+    ActionError, ActionScope, BackupItemOutput, DeleteItemAction, DeletedSnapshots, OperationProgress,
+    SnapshotDeletion, SnapshotsToDelete, VolumeRepositories,
 };
 use lifeboat_api::Backup;
 use lifeboat_api::well_known::ANNOTATION_BACKUP_MUST_INCLUDE;
@@ -186,6 +186,7 @@ async fn a_deleted_backup_takes_its_snapshots_in_repositories_along() {
     store.replace_file(NAME, BackupFile::PodVolumeBackups, bytes).await.unwrap();
     // What a Velero that was cut off in the same deletion has noted.
     backup.spec.snapshot_move_data = Some(true);
+    backup.metadata.namespace = "shop".to_owned();
     let label = json!({"velero.io/backup-name": NAME, "velero.io/data-upload-snapshot-info": "true"});
     let note = |name: &str, location: &str, id: &str| {
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": backup.metadata.namespace, "labels": label},
@@ -222,7 +223,7 @@ async fn a_deleted_backup_takes_its_snapshots_in_repositories_along() {
         "the snapshot k-2 in kopia/shop, which backup {NAME} names, stays there, because it belongs to the backup \"c\""
     );
     let stays = format!(
-        "the data of 1 volume stays in repositories, because it cannot be deleted there from here; the snapshot IDs are kept in {key}"
+        "the data of 1 volume stays in repositories of another program, which this version cannot change; the snapshot IDs are kept in {key}"
     );
     assert_eq!(warnings, [other, stays]);
     let kept = store.repository_snapshots(NAME, "u").await.unwrap();
@@ -248,8 +249,12 @@ async fn a_deleted_backup_takes_its_snapshots_in_repositories_along() {
 #[tokio::test]
 async fn a_failed_backup_takes_the_snapshots_along_that_its_volumes_had_got() {
     let ground = Ground::start(&["a"], Vec::new()).await;
-    let backup = made(&ground).await;
-    let namespace = backup.metadata.namespace.clone();
+    let mut backup = made(&ground).await;
+    let namespace = "shop";
+    backup.metadata.namespace = namespace.to_owned();
+    for definition in lifeboat_api::crds() {
+        ground.put(definition).await;
+    }
     // Its record has none of it.
     let resource = |kind: &str, version: &str, name: &str, uid: &str, spec: Value, id: &str| {
         json!({"apiVersion": format!("velero.io/{version}"), "kind": kind,

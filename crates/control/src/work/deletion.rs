@@ -355,7 +355,7 @@ async fn remove_files(
     let cancel = context.env.cancel.child_token();
     let removed = match engine_env(context, backup, store.clone(), SnapshotLocations::All, cancel).await {
         Ok(mut env) => {
-            env.actions.repositories = Some(LocationRepositories::new(context, bucket));
+            env.actions.repositories = Some(LocationRepositories::in_bucket(context, bucket));
             // What the actions log belongs to the deletion.
             env.operation.trace.join(trace);
             Box::pin(run_delete_actions(backup, uid, &env)).await

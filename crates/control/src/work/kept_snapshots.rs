@@ -38,7 +38,7 @@ async fn delete(context: &Context, store: &Store, location: &BackupStorageLocati
         return Ok(());
     }
     let bucket = context.visited_bucket(location).await.map_err(StepError::Because)?;
-    let repositories = LocationRepositories::new(context, bucket);
+    let repositories = LocationRepositories::in_bucket(context, bucket);
     for SnapshotList { backup, uid } in lists {
         match has_files(store, &backup, &uid).await {
             Ok(false) => {}

@@ -23,7 +23,7 @@ pub(crate) struct LocationRepositories {
 
 impl LocationRepositories {
     /// Opens repositories in this bucket, which is that of the location below its prefix.
-    pub(crate) fn new(context: &Context, bucket: Arc<dyn BlobStore>) -> Arc<dyn VolumeRepositories> {
+    pub(crate) fn in_bucket(context: &Context, bucket: Arc<dyn BlobStore>) -> Arc<dyn VolumeRepositories> {
         Arc::new(Self { context: context.clone(), bucket })
     }
 }

@@ -82,7 +82,7 @@ pub struct DownloadSettings {
 
 /// Asks a data mover for the volume of a claim, unless an earlier run has asked. Returns the name of the operation.
 ///
-/// What an earlier run has asked for counts as long as the claim is the same. A DataDownload that goes on for a claim that was made
+/// A request of an earlier run counts as long as the claim is the same. A DataDownload that goes on for a claim that was made
 /// anew serves that one: the data mover finds the target by its name when the data is there. One that has ended is replaced.
 ///
 /// # Errors
