@@ -110,7 +110,7 @@ fn places() -> usize {
         let available =
             memory.lines().find_map(|line| line.strip_prefix("MemAvailable:")?.strip_suffix("kB")?.trim().parse().ok());
         let by_memory: usize = available.map_or(1, |kilobytes: usize| kilobytes / (3 << 19));
-        asked.unwrap_or(by_memory.min(2 * cores)).max(1)
+        asked.unwrap_or(by_memory.min(3 * cores)).max(1)
     })
 }
 
