@@ -1,5 +1,6 @@
 //! The crate graph is the architecture: which room may use which, as the table of ARCHITECTURE.md says.
 
+mod features;
 mod table;
 
 use anyhow::{Context, Result, bail};
@@ -20,7 +21,9 @@ const IMPURE: [&str; 6] = ["tokio", "hyper", "reqwest", "kube-client", "clap", "
 pub(crate) fn check() -> Result<()> {
     let page = std::fs::read_to_string("ARCHITECTURE.md").context("read ARCHITECTURE.md")?;
     let table = RoomTable::parse(&page)?;
-    let mut wrong = wrong_edges(&table, &rooms(&metadata()?)?);
+    let metadata = metadata()?;
+    let mut wrong = wrong_edges(&table, &rooms(&metadata)?);
+    wrong.extend(features::of_tests_alone(&metadata));
     for room in PURE {
         wrong.extend(impure_parts(room)?);
     }

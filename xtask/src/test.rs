@@ -113,8 +113,8 @@ pub(crate) fn on_this_node(names: &[String]) -> Result<()> {
     crate::run("tests", &mut tests)
 }
 
-/// Tests that run at once for each core: most of them wait for other programs most of the time.
-const THREADS_OF_A_CORE: usize = 2;
+/// Tests that run at once for each core: most of them wait for other programs, for a Lease or for the next look most of the time.
+const THREADS_OF_A_CORE: usize = 3;
 
 /// A control plane and an S3 server for all tests.
 struct Bed {

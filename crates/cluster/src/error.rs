@@ -260,4 +260,82 @@ mod tests {
         assert_eq!(fields(422, said), [""; 0]);
         assert_eq!(fields(400, "unknown field \"spec.a\""), [""; 0]);
     }
+
+    #[test]
+    fn a_status_is_read_from_what_came_even_when_it_is_none() {
+        let named = Some(Duration::from_secs(7));
+        let body = br#"{"kind":"Status","reason":"Invalid","message":"no","metadata":{"continue":"t"},
+            "details":{"name":"web","retryAfterSeconds":3,"causes":[{"field":"spec.a","message":"bad","reason":"x"}]}}"#;
+        let cause = Cause { field: "spec.a".into(), message: "bad".into() };
+        let whole = ApiStatus {
+            code: 422,
+            reason: "Invalid".into(),
+            message: "no".into(),
+            name: "web".into(),
+            causes: vec![cause],
+            continue_token: "t".into(),
+            retry_after: Some(Duration::from_secs(3)),
+        };
+        assert_eq!(ApiStatus::parse(422, None, body), whole);
+        assert_eq!(ApiStatus::parse(422, named, body), ApiStatus { retry_after: named, ..whole });
+        let text = |message: &str| ApiStatus { code: 502, message: message.to_owned(), ..ApiStatus::default() };
+        assert_eq!(ApiStatus::parse(502, None, b" bad gateway\n"), text("bad gateway"));
+        assert_eq!(ApiStatus::parse(502, None, &b"x".repeat(1000)), text(&"x".repeat(300)));
+        assert_eq!(text("").to_string(), "HTTP 502");
+    }
+
+    #[test]
+    fn an_error_can_pass_when_the_server_was_away_busy_or_broken() {
+        let answered = |code, message: &str| {
+            Failure::Api(Box::new(ApiStatus { code, message: message.to_owned(), ..ApiStatus::default() }))
+        };
+        for (failure, expected) in [
+            (Failure::Timeout(Duration::from_secs(1)), true),
+            (Failure::Unreachable { message: String::new() }, true),
+            (Failure::Connection { message: String::new() }, true),
+            (answered(429, ""), true),
+            (answered(500, "etcdserver: leader changed"), true),
+            (answered(500, "etcdserver: request is too large"), false),
+            (answered(501, ""), false),
+            (answered(503, ""), true),
+            (answered(409, ""), false),
+            (answered(403, ""), false),
+        ] {
+            let error = ClusterError { verb: "get", what: String::new(), failure };
+            assert_eq!(error.can_pass(), expected, "{error:?}");
+        }
+    }
+
+    #[test]
+    fn answers_are_told_from_each_other_by_code_and_reason() {
+        let told = |code, reason: &str, name: &str| {
+            let status = ApiStatus { code, reason: reason.into(), name: name.into(), ..ApiStatus::default() };
+            let error = ClusterError { verb: "get", what: String::new(), failure: Failure::Api(Box::new(status)) };
+            let all = [
+                (error.is_not_found(), "not found"),
+                (error.is_unserved(), "unserved"),
+                (error.is_already_exists(), "exists"),
+                (error.is_conflict(), "conflict"),
+                (error.is_denied(), "denied"),
+                (error.is_forbidden(), "forbidden"),
+                (error.is_expired(), "expired"),
+                (error.is_too_large(), "too large"),
+            ];
+            all.into_iter().filter_map(|(is, word)| is.then_some(word)).collect::<Vec<_>>().join(", ")
+        };
+        for (code, reason, name, expected) in [
+            (404, "NotFound", "web", "not found"),
+            (404, "NotFound", "", "not found, unserved"),
+            (409, "AlreadyExists", "web", "exists"),
+            (409, "Conflict", "web", "conflict"),
+            (409, "", "web", ""),
+            (401, "Unauthorized", "", "denied"),
+            (403, "Forbidden", "web", "denied, forbidden"),
+            (410, "Expired", "", "expired"),
+            (413, "", "", "too large"),
+            (500, "", "", ""),
+        ] {
+            assert_eq!(told(code, reason, name), expected, "{code} {reason}");
+        }
+    }
 }

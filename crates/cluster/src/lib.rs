@@ -21,6 +21,9 @@ mod pace;
 mod path;
 mod pod_log;
 mod port_forward;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod scripted;
 mod send;
 mod server;
 mod transport;

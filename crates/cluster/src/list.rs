@@ -404,4 +404,123 @@ mod tests {
             assert_eq!(later_page(most, mean), expected, "{most} {mean}");
         }
     }
+
+    use crate::scripted::ScriptedResponse;
+    use serde_json::{Value, json};
+
+    fn maps() -> ApiResource {
+        ApiResource { namespaced: true, ..ApiResource::new("", "v1", "configmaps", "ConfigMap") }
+    }
+
+    fn page(names: &[&str], revision: &str, token: &str) -> Value {
+        let items: Vec<Value> = names.iter().map(|name| json!({"metadata": {"name": name}})).collect();
+        json!({"metadata": {"resourceVersion": revision, "continue": token}, "items": items})
+    }
+
+    fn expired(token: &str) -> ScriptedResponse {
+        let status =
+            json!({"kind": "Status", "reason": "Expired", "message": "too old", "metadata": {"continue": token}});
+        ScriptedResponse::json(410, &status)
+    }
+
+    /// The names of all objects that a list hands out, how it ended, and the requests that it made.
+    async fn listed(responses: Vec<ScriptedResponse>) -> (Vec<String>, Result<ListEnd, ClusterError>, Vec<String>) {
+        let (cluster, sent) = Cluster::scripted(responses);
+        let mut list = cluster.list(ListRequest::all(maps()));
+        let mut names = Vec::new();
+        let ended = loop {
+            match list.next().await {
+                Ok(Some(bodies)) => names.extend(bodies.iter().map(|body| {
+                    let object: Value = serde_json::from_slice(body).unwrap();
+                    object["metadata"]["name"].as_str().unwrap_or_default().to_owned()
+                })),
+                Ok(None) => break Ok(list.end().clone()),
+                Err(e) => break Err(e),
+            }
+        };
+        (names, ended, sent.lines())
+    }
+
+    #[tokio::test]
+    async fn pages_follow_each_other_by_their_tokens() {
+        let pages = [page(&["a", "b"], "5", "x/1"), page(&[], "5", "y"), page(&["c"], "5", "")];
+        let (names, end, sent) = listed(pages.iter().map(|page| ScriptedResponse::json(200, page)).collect()).await;
+        assert_eq!(names, ["a", "b", "c"]);
+        let expected = ListEnd { count: 3, pages: 3, mixed_revisions: false, resource_version: "5".to_owned() };
+        assert_eq!(end.unwrap(), expected);
+        assert_eq!(
+            sent,
+            [
+                "GET /api/v1/configmaps?limit=50",
+                "GET /api/v1/configmaps?limit=500&continue=x%2F1",
+                "GET /api/v1/configmaps?limit=500&continue=y",
+            ]
+        );
+    }
+
+    #[tokio::test]
+    async fn a_list_goes_on_with_the_token_that_takes_the_place_of_one_that_expired() {
+        let (first, last) = (page(&["a"], "5", "old"), page(&["b"], "9", ""));
+        let (first, last) = (ScriptedResponse::json(200, &first), ScriptedResponse::json(200, &last));
+        let (names, end, sent) = listed(vec![first, expired("new"), last]).await;
+        assert_eq!(names, ["a", "b"]);
+        let expected = ListEnd { count: 2, pages: 2, mixed_revisions: true, resource_version: "9".to_owned() };
+        assert_eq!(end.unwrap(), expected);
+        assert_eq!(sent[2], "GET /api/v1/configmaps?limit=500&continue=new");
+    }
+
+    #[tokio::test]
+    async fn a_list_begins_again_when_no_token_takes_the_place_and_not_for_ever() {
+        let first = ScriptedResponse::json(200, &page(&["a"], "5", "old"));
+        let all = ScriptedResponse::json(200, &page(&["a", "b"], "9", ""));
+        let (names, end, sent) = listed(vec![first.clone(), expired(""), all]).await;
+        assert_eq!((names.join(" ").as_str(), end.unwrap().mixed_revisions), ("a a b", true));
+        assert_eq!(sent[2], "GET /api/v1/configmaps?limit=500");
+        let again = [first, expired("")];
+        let often: Vec<ScriptedResponse> = again.iter().cycle().take(40).cloned().collect();
+        let (names, end, _) = listed(often).await;
+        let times = usize::try_from(MOST_RESTARTS).unwrap() + 1;
+        assert_eq!((names.len(), end.unwrap_err().is_expired()), (times, true));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_page_that_breaks_is_read_again() {
+        let (first, last) = (page(&["a"], "5", "next").to_string(), page(&["b", "c"], "5", "").to_string());
+        let half = |text: &str, upto: &str| text.split_inclusive(upto).next().unwrap_or_default().to_owned();
+        let broken = ScriptedResponse::new(200, half(&last, r#"{"metadata":{"name":"b"}}"#)).that_breaks();
+        let whole = |text: &str| ScriptedResponse::new(200, text.to_owned());
+        let (names, end, sent) = listed(vec![whole(&first), broken, whole(&last)]).await;
+        assert_eq!(names, ["a", "b", "b", "c"]);
+        assert!(!end.unwrap().mixed_revisions, "the token of a page names its revision");
+        assert_eq!(sent[1], sent[2]);
+        // The first page has no token: it may be another revision the second time.
+        let broken = ScriptedResponse::new(200, half(&first, r#"{"metadata":{"name":"a"}}"#)).that_breaks();
+        let (names, end, _) = listed(vec![broken, whole(&last)]).await;
+        assert_eq!((names.join(" ").as_str(), end.unwrap().mixed_revisions), ("a b c", true));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_page_that_always_breaks_ends_the_list_with_the_reason() {
+        let (names, end, sent) = listed(vec![ScriptedResponse::new(200, "{").that_breaks()]).await;
+        assert_eq!(names, [""; 0]);
+        let error = end.unwrap_err();
+        assert_eq!((error.verb, error.what.as_str()), ("list", "configmaps"));
+        assert!(matches!(error.failure, Failure::Connection { .. }), "{error}");
+        assert_eq!(sent.len(), usize::try_from(MOST_TRIES).unwrap() + 1);
+    }
+
+    #[tokio::test]
+    async fn a_list_asks_for_what_was_wanted_of_it() {
+        let (cluster, sent) = Cluster::scripted(vec![ScriptedResponse::json(200, &page(&[], "1", ""))]);
+        let request = ListRequest::all(maps()).in_namespace("shop".to_owned()).labelled("a in (b,c)").metadata_only();
+        let mut list = cluster.list(request).with_fields("metadata.name=x".to_owned());
+        assert!(list.next().await.unwrap().is_none());
+        assert_eq!(
+            sent.lines(),
+            [
+                "GET /api/v1/namespaces/shop/configmaps?limit=50&labelSelector=a%20in%20%28b%2Cc%29&fieldSelector=metadata.name%3Dx \
+                 as application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+            ]
+        );
+    }
 }

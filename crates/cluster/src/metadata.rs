@@ -50,3 +50,39 @@ impl Cluster {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scripted::ScriptedResponse;
+    use serde_json::json;
+
+    #[derive(Debug, Deserialize)]
+    struct Name {
+        name: String,
+    }
+
+    fn maps() -> ApiResource {
+        ApiResource { namespaced: true, ..ApiResource::new("", "v1", "configmaps", "ConfigMap") }
+    }
+
+    #[tokio::test]
+    async fn metadata_of_all_objects_is_handed_out_and_nothing_else_is_asked_for() {
+        let items = json!([{"metadata": {"name": "a"}}, {"metadata": {"name": "b"}}]);
+        let list = ScriptedResponse::json(200, &json!({"metadata": {}, "items": items}));
+        let (cluster, sent) = Cluster::scripted(vec![list]);
+        let mut names = Vec::new();
+        cluster.each_metadata(&maps(), Some("shop"), "app=web", |one: Name| names.push(one.name)).await.unwrap();
+        assert_eq!(names, ["a", "b"]);
+        let asked = sent.lines().concat();
+        assert!(asked.contains("labelSelector=app%3Dweb") && asked.contains("PartialObjectMetadataList"), "{asked}");
+    }
+
+    #[tokio::test]
+    async fn metadata_of_another_form_is_an_error_that_names_the_type() {
+        let list = ScriptedResponse::json(200, &json!({"metadata": {}, "items": [{"metadata": {"name": 1}}]}));
+        let (cluster, _) = Cluster::scripted(vec![list]);
+        let error = cluster.each_metadata(&maps(), None, "", |_: Name| {}).await.unwrap_err().to_string();
+        assert!(error.starts_with("cannot list configmaps: the answer is not valid: "), "{error}");
+    }
+}

@@ -290,3 +290,108 @@ fn single(verb: &'static str, method: Method, resource: &ApiResource, namespace:
     let path = format!("{}/{}", resource_path(resource, namespace), segment(name));
     ApiCall { verb, what, method, path, accept: None, body: None }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scripted::ScriptedResponse;
+
+    fn maps() -> ApiResource {
+        ApiResource { namespaced: true, ..ApiResource::new("", "v1", "configmaps", "ConfigMap") }
+    }
+
+    fn body() -> Bytes {
+        Bytes::from_static(b"{}")
+    }
+
+    #[tokio::test]
+    async fn each_write_is_sent_in_the_form_that_kubernetes_documents() {
+        let (cluster, sent) = Cluster::scripted(vec![ScriptedResponse::new(200, "{}")]);
+        let (maps, roles) =
+            (maps(), ApiResource::new("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole"));
+        let shop = Some("shop");
+        let as_velero = || WriteBody { body: body(), field_manager: "velero server" };
+        let exactly = Preconditions { uid: "u", resource_version: "7" };
+        let status = MergePatch { body: body(), subresource: Some("status") };
+        cluster.get(&roles, None, "system:node/a").await.unwrap();
+        cluster.create(&maps, shop, "a", WriteBody::of(body())).await.unwrap();
+        cluster.create(&roles, None, "system:node", as_velero()).await.unwrap();
+        cluster.create_strictly(&maps, shop, "a", body()).await.unwrap();
+        cluster.dry_run_create(&maps, shop, "a", body()).await.unwrap();
+        cluster.patch(&maps, shop, "a", MergePatch::of(body())).await.unwrap();
+        cluster.patch(&maps, shop, "a", status).await.unwrap();
+        cluster.dry_run_patch(&maps, shop, "a", body()).await.unwrap();
+        cluster.apply(&maps, shop, "a", as_velero()).await.unwrap();
+        assert!(cluster.delete(&maps, shop, "a").await.unwrap());
+        assert!(cluster.delete_exactly(&maps, shop, "a", "u").await.unwrap());
+        assert!(cluster.delete_and_orphan(&maps, shop, "a", exactly).await.unwrap());
+        assert!(cluster.delete_with_dependents(&maps, shop, "a", exactly).await.unwrap());
+        let options = |more: &str| {
+            format!(
+                r#"DELETE /api/v1/namespaces/shop/configmaps/a application/json {{"apiVersion":"v1","kind":"DeleteOptions","preconditions":{{{more}"uid":"u"}}"#
+            )
+        };
+        let at_revision = r#""resourceVersion":"7","#;
+        assert_eq!(
+            sent.lines(),
+            [
+                "GET /apis/rbac.authorization.k8s.io/v1/clusterroles/system:node%2Fa".to_owned(),
+                "POST /api/v1/namespaces/shop/configmaps application/json {}".to_owned(),
+                "POST /apis/rbac.authorization.k8s.io/v1/clusterroles?fieldManager=velero%20server application/json {}".to_owned(),
+                "POST /api/v1/namespaces/shop/configmaps?fieldValidation=Strict application/json {}".to_owned(),
+                "POST /api/v1/namespaces/shop/configmaps?dryRun=All application/json {}".to_owned(),
+                "PATCH /api/v1/namespaces/shop/configmaps/a application/merge-patch+json {}".to_owned(),
+                "PATCH /api/v1/namespaces/shop/configmaps/a/status application/merge-patch+json {}".to_owned(),
+                "PATCH /api/v1/namespaces/shop/configmaps/a?dryRun=All application/merge-patch+json {}".to_owned(),
+                "PATCH /api/v1/namespaces/shop/configmaps/a?fieldManager=velero%20server&force=true application/apply-patch+yaml {}".to_owned(),
+                "DELETE /api/v1/namespaces/shop/configmaps/a".to_owned(),
+                format!("{}}}", options("")),
+                format!(r#"{},"propagationPolicy":"Orphan"}}"#, options(at_revision)),
+                format!(r#"{},"propagationPolicy":"Background"}}"#, options(at_revision)),
+            ]
+        );
+    }
+
+    #[tokio::test]
+    async fn an_object_that_is_gone_or_another_one_is_no_error_of_its_deletion() {
+        let exactly = Preconditions { uid: "u", resource_version: "7" };
+        for (code, reason, by_name, by_uid) in [
+            (404, "NotFound", Some(false), Some(false)),
+            (409, "Conflict", None, Some(false)),
+            (409, "AlreadyExists", None, None),
+            (403, "Forbidden", None, None),
+        ] {
+            let (cluster, _) = Cluster::scripted(vec![ScriptedResponse::refusal(code, reason, "no")]);
+            let maps = maps();
+            assert_eq!(cluster.delete(&maps, Some("shop"), "a").await.ok(), by_name, "{code} {reason}");
+            assert_eq!(cluster.delete_exactly(&maps, Some("shop"), "a", "u").await.ok(), by_uid, "{code} {reason}");
+            let deleted = cluster.delete_and_orphan(&maps, Some("shop"), "a", exactly).await;
+            assert_eq!(deleted.ok(), by_uid, "{code} {reason}");
+            let deleted = cluster.delete_with_dependents(&maps, Some("shop"), "a", exactly).await;
+            assert_eq!(deleted.ok(), by_uid, "{code} {reason}");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_error_names_the_verb_and_the_object() {
+        let refusal = ScriptedResponse::refusal(403, "Forbidden", "you may not");
+        let (cluster, sent) = Cluster::scripted(vec![refusal]);
+        let maps = maps();
+        let status = MergePatch { body: body(), subresource: Some("status") };
+        let errors = [
+            cluster.get(&maps, Some("shop"), "a").await.unwrap_err(),
+            cluster.patch(&maps, Some("shop"), "a", status).await.unwrap_err(),
+            cluster.dry_run_create(&maps, None, "a", body()).await.unwrap_err(),
+        ];
+        let said = errors.map(|error| error.to_string());
+        assert_eq!(
+            said,
+            [
+                "cannot get configmaps/shop/a: you may not",
+                "cannot patch status of configmaps/shop/a: you may not",
+                "cannot create (as a dry run) configmaps/a: you may not",
+            ]
+        );
+        assert_eq!(sent.lines().len(), 3, "a refusal for good is not tried again");
+    }
+}

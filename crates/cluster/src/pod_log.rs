@@ -72,3 +72,47 @@ impl PodLog {
         piece.map_err(|failure| ClusterError { verb: "read", what: self.what.clone(), failure })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scripted::ScriptedResponse;
+
+    fn request(previous: bool) -> PodLogRequest<'static> {
+        PodLogRequest { namespace: "velero", pod: "velero-1", container: "a b", previous, newest_lines: 40 }
+    }
+
+    #[tokio::test]
+    async fn the_newest_lines_of_a_container_are_read_to_their_end() {
+        let (cluster, sent) = Cluster::scripted(vec![ScriptedResponse::new(200, "one\ntwo\n")]);
+        let mut log = cluster.pod_log(request(true)).await.unwrap().unwrap();
+        let pieces = [log.next().await.unwrap(), log.next().await.unwrap()];
+        assert_eq!(pieces, [Some(Bytes::from_static(b"one\ntwo\n")), None]);
+        assert_eq!(
+            sent.lines(),
+            [
+                "GET /api/v1/namespaces/velero/pods/velero-1/log?container=a%20b&previous=true&tailLines=40&timestamps=false \
+              as text/plain, application/json"
+            ]
+        );
+    }
+
+    #[tokio::test]
+    async fn a_log_that_breaks_off_is_an_error_behind_what_came() {
+        let (cluster, _) = Cluster::scripted(vec![ScriptedResponse::new(200, "one\n").that_breaks()]);
+        let mut log = cluster.pod_log(request(false)).await.unwrap().unwrap();
+        assert_eq!(log.next().await.unwrap(), Some(Bytes::from_static(b"one\n")));
+        let error = log.next().await.unwrap_err().to_string();
+        assert!(error.starts_with("cannot read the log of container a b of pod velero/velero-1: "), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_pod_that_is_gone_has_no_log_and_one_that_has_not_run_an_error() {
+        let (cluster, _) = Cluster::scripted(vec![ScriptedResponse::refusal(404, "NotFound", "no")]);
+        assert!(cluster.pod_log(request(false)).await.unwrap().is_none());
+        let waits = ScriptedResponse::refusal(400, "BadRequest", "container is waiting to start");
+        let (cluster, _) = Cluster::scripted(vec![waits]);
+        let error = cluster.pod_log(request(false)).await.err().unwrap().to_string();
+        assert!(error.ends_with("container is waiting to start"), "{error}");
+    }
+}

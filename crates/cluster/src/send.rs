@@ -223,31 +223,6 @@ pub(crate) fn parse<T: serde::de::DeserializeOwned>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Pace;
-    use std::sync::Arc;
-
-    impl Cluster {
-        /// A cluster without a server.
-        fn nowhere(patience: Duration) -> Self {
-            Self::at("http://127.0.0.1:1", patience)
-        }
-
-        /// The cluster of a server at this URL.
-        pub(crate) fn at(url: &str, patience: Duration) -> Self {
-            let config = kube::Config::new(url.parse().unwrap());
-            Self {
-                client: crate::transport::client(config.clone()).unwrap(),
-                config: Arc::new(config),
-                url: url.to_owned(),
-                context: None,
-                namespace: "default".to_owned(),
-                pace: Arc::new(Pace::new(crate::PaceOptions::default())),
-                patience,
-                trouble: None,
-                page_size: 500,
-            }
-        }
-    }
 
     #[test]
     fn what_the_caller_waits_for_is_not_tried_again_here() {

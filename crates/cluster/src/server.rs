@@ -74,3 +74,69 @@ impl Cluster {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scripted::ScriptedResponse;
+
+    fn at(date: &'static str) -> ScriptedResponse {
+        ScriptedResponse::new(200, "{}").with_header("date", date)
+    }
+
+    #[tokio::test]
+    async fn the_time_of_the_server_stands_in_its_answers() {
+        for (response, expected) in [
+            (at("Sat, 28 Nov 2026 09:00:00 GMT"), Some("2026-11-28T09:00:00Z")),
+            (at("yesterday"), None),
+            (ScriptedResponse::new(200, "{}"), None),
+        ] {
+            let (cluster, _) = Cluster::scripted(vec![response]);
+            assert_eq!(cluster.time().await.unwrap(), expected.map(|time| time.parse().unwrap()));
+        }
+    }
+
+    #[tokio::test]
+    async fn the_earlier_of_both_clocks_counts_and_ours_where_the_server_tells_none() {
+        let ours: Timestamp = "2026-11-28T10:00:00Z".parse().unwrap();
+        for (response, expected) in [
+            (at("Sat, 28 Nov 2026 09:00:00 GMT"), Some("2026-11-28T09:00:00Z")),
+            (at("Sat, 28 Nov 2026 11:00:00 GMT"), Some("2026-11-28T10:00:00Z")),
+            (ScriptedResponse::new(200, "{}"), Some("2026-11-28T10:00:00Z")),
+            (ScriptedResponse::refusal(403, "Forbidden", "no"), Some("2026-11-28T10:00:00Z")),
+            (ScriptedResponse::refusal(404, "NotFound", "no"), Some("2026-11-28T10:00:00Z")),
+            (ScriptedResponse::refusal(400, "BadRequest", "no"), None),
+        ] {
+            let (cluster, _) = Cluster::scripted(vec![response.clone()]);
+            let time = cluster.earlier_time(ours).await.ok();
+            assert_eq!(time, expected.map(|time| time.parse().unwrap()), "{response:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_cluster_is_known_by_the_uid_of_its_namespace_kube_system() {
+        let namespace = r#"{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"kube-system","uid":"u-1"}}"#;
+        for (response, expected) in [
+            (ScriptedResponse::new(200, namespace), Some("u-1")),
+            (ScriptedResponse::new(200, "nonsense"), Some("")),
+            (ScriptedResponse::refusal(401, "Unauthorized", "no"), Some("")),
+            (ScriptedResponse::refusal(404, "NotFound", "no"), Some("")),
+            (ScriptedResponse::refusal(400, "BadRequest", "no"), None),
+        ] {
+            let (cluster, sent) = Cluster::scripted(vec![response.clone()]);
+            assert_eq!(cluster.uid().await.ok().as_deref(), expected, "{response:?}");
+            assert_eq!(sent.lines(), ["GET /api/v1/namespaces/kube-system"]);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_version_that_is_none_is_an_error_that_says_so() {
+        let version = r#"{"major":"1","minor":"34","gitVersion":"v1.34.4","goVersion":"go1.24"}"#;
+        let (cluster, _) =
+            Cluster::scripted(vec![ScriptedResponse::new(200, version), ScriptedResponse::new(200, "1.34")]);
+        let expected = ServerVersion { major: "1".into(), minor: "34".into(), git_version: "v1.34.4".into() };
+        assert_eq!(cluster.version().await.unwrap(), expected);
+        let error = cluster.version().await.unwrap_err().to_string();
+        assert!(error.starts_with("cannot get the server version: the answer is not valid: "), "{error}");
+    }
+}

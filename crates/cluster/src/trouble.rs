@@ -65,3 +65,57 @@ impl Trouble {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ApiStatus;
+    use tokio::time::advance;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn refusal() -> Failure {
+        Failure::Api(Box::new(ApiStatus { code: 503, ..ApiStatus::default() }))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn silence_counts_from_the_first_request_without_answer_until_any_answer() {
+        let (trouble, begun) = (Trouble::default(), Instant::now());
+        let silence = Failure::Timeout(SECOND);
+        assert_eq!(trouble.since(&silence), begun);
+        advance(40 * SECOND).await;
+        assert_eq!(trouble.since(&silence), begun);
+        // A refusal is an answer.
+        assert_eq!(trouble.since(&refusal()), begun + 40 * SECOND);
+        advance(SECOND).await;
+        assert_eq!(trouble.since(&silence), begun + 41 * SECOND);
+        trouble.passed(None);
+        advance(SECOND).await;
+        assert_eq!(trouble.since(&silence), begun + 42 * SECOND);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn refusals_count_until_one_of_the_refused_goes_well() {
+        let (trouble, begun) = (Trouble::default(), Instant::now());
+        trouble.since(&refusal());
+        advance(SECOND).await;
+        assert_eq!(trouble.since(&refusal()), begun);
+        trouble.passed(Some(&refusal()));
+        assert_eq!(trouble.since(&refusal()), begun + SECOND);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn refusals_are_forgotten_after_half_a_minute_in_which_others_went_well() {
+        let begun = Instant::now();
+        for (others_go_well, seconds, expected) in [(true, 31, 31), (true, 30, 0), (false, 31, 0)] {
+            let trouble = Trouble::default();
+            let first = trouble.since(&refusal());
+            if others_go_well {
+                trouble.passed(None);
+            }
+            advance(seconds * SECOND).await;
+            assert_eq!(trouble.since(&refusal()) - first, expected * SECOND, "{others_go_well} {seconds}");
+        }
+        assert!(Instant::now() > begun);
+    }
+}

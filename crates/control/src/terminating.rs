@@ -23,6 +23,10 @@ const PAUSE: Duration = Duration::from_secs(5);
 /// its tasks to end before, that is less than the default grace period of a pod.
 const PARTING: Duration = Duration::from_secs(12);
 
+/// Time limit for the question whether the namespace is being deleted. A server asks when it ends, often because the API server does
+/// not answer; one that cannot know ends as if it were not.
+const LOOK: Duration = Duration::from_secs(5);
+
 /// Waits until the namespace is being deleted and nobody can lead there any more.
 pub(crate) async fn until_nobody_can_lead(cluster: &Cluster, namespace: &str) {
     loop {
@@ -33,26 +37,27 @@ pub(crate) async fn until_nobody_can_lead(cluster: &Cluster, namespace: &str) {
     }
 }
 
-/// Returns true if the namespace is being deleted, and its Lease is gone. Where either cannot be read, returns false.
+/// Returns true if the namespace is being deleted, and its Lease is gone. Where either cannot be read soon, returns false.
 pub(crate) async fn nobody_can_lead(cluster: &Cluster, namespace: &str) -> bool {
     let leases = ApiResource::new("coordination.k8s.io", "v1", "leases", "Lease");
-    is_terminating(cluster, namespace).await.unwrap_or(false)
-        && matches!(cluster.get(&leases, Some(namespace), SERVER_LEASE).await, Ok(None))
+    is_terminating(cluster, namespace).await
+        && matches!(timeout(LOOK, cluster.get(&leases, Some(namespace), SERVER_LEASE)).await, Ok(Ok(None)))
 }
 
-async fn is_terminating(cluster: &Cluster, namespace: &str) -> Result<bool, ClusterError> {
-    let found = cluster.get(&ApiResource::namespaces(), None, namespace).await?;
+/// Returns true if the namespace is being deleted. Where it cannot be read soon, returns false.
+async fn is_terminating(cluster: &Cluster, namespace: &str) -> bool {
+    let Ok(Ok(found)) = timeout(LOOK, cluster.get(&ApiResource::namespaces(), None, namespace)).await else {
+        return false;
+    };
     let found: Value = found.and_then(|body| serde_json::from_slice(&body).ok()).unwrap_or_default();
-    Ok(found["metadata"]["deletionTimestamp"].is_string())
+    found["metadata"]["deletionTimestamp"].is_string()
 }
 
 /// Lets the Restores of the namespace go before a leader stops, when the namespace is being deleted: its pods go first, and then
 /// nobody is left who could.
 pub(crate) async fn part(context: &Context) {
     let namespace = &context.options.namespace;
-    if is_terminating(&context.client.cluster, namespace).await.unwrap_or(false)
-        && timeout(PARTING, let_go(context)).await.is_err()
-    {
+    if is_terminating(&context.client.cluster, namespace).await && timeout(PARTING, let_go(context)).await.is_err() {
         tracing::error!(
             namespace,
             "Restores are left with the finalizer {FINALIZER}: the time to stop is over; `lifeboat uninstall -n {namespace}` takes it off"
@@ -138,11 +143,23 @@ async fn place(context: &Context, restore: &Restore) -> Result<Option<LocatedBac
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stub::{OneBucket, context, sandbox};
+    use crate::stub::{OneBucket, api_server, context, sandbox};
     use bytes::Bytes;
     use lifeboat_bucket::{BlobStore, Body, Memory, PutOptions};
     use lifeboat_cluster::WriteBody;
     use std::sync::Arc;
+    use tokio::task::JoinSet;
+    use tokio::time::Instant;
+
+    /// Otherwise one that was cut off from the API server would go on for minutes after it lost its Lease.
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_ends_asks_for_its_namespace_for_seconds_only() {
+        let mut tasks = JoinSet::new();
+        let silent = api_server(&mut tasks, Vec::new()).await;
+        let begun = Instant::now();
+        assert!(!nobody_can_lead(&silent, "velero").await);
+        assert!(begun.elapsed() <= 2 * LOOK, "{:?}", begun.elapsed());
+    }
 
     async fn put(cluster: &Cluster, resource: &ApiResource, object: Value) {
         let namespace = (resource.kind != "Namespace").then_some("velero");

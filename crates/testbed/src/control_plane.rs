@@ -1,10 +1,14 @@
 //! etcd, API server and controller manager.
 
 use crate::Binaries;
+use crate::api_client::ApiClient;
 use crate::certificates::Certificates;
 use crate::etcd::{Baseline, Etcd};
+use crate::furnish::{namespaces_in, namespaces_printed, until_furnished};
+use crate::pause::pause;
 use crate::process::{Daemon, free_port};
 use anyhow::{Context, Result, bail};
+use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -20,6 +24,7 @@ pub struct ControlPlane {
     folder: PathBuf,
     kubectl: PathBuf,
     url: String,
+    client: ApiClient,
     /// `None` when another process has started it.
     etcd: Option<Etcd>,
     /// The keys of the new control plane, once they are asked for.
@@ -37,19 +42,15 @@ pub struct Kubectl {
     kubeconfig: PathBuf,
     /// The folder of its discovery cache; kubectl's usual one otherwise.
     cache: Option<PathBuf>,
+    /// For what is looked at beside kubectl; `None` where the kubeconfig is not one of a control plane of ours.
+    client: Option<ApiClient>,
 }
 
 /// The time within which a control plane comes to rest.
 const REST: Duration = Duration::from_secs(30);
 
-/// The time within which controllers make what each namespace has. They share two cores with other control planes, which take
-/// all of them while definitions are new.
-const FURNISHED: Duration = Duration::from_secs(120);
-
-/// The time after which a controller is taken to have missed that an object is gone.
-const MISSED: Duration = Duration::from_secs(20);
-
 const TOKEN: &str = "testbed-admin";
+const CONTROLLERS_LOG: &str = "controller-manager.log";
 
 impl ControlPlane {
     /// Starts all three on free ports and waits until the default service account exists.
@@ -117,8 +118,8 @@ impl ControlPlane {
         )?;
         let kubeconfig = at("kubeconfig");
         std::fs::write(&kubeconfig, kubeconfig_text(&url, &file("ca.crt")))?;
-        let kubectl = Kubectl { program: binaries.path("kubectl"), kubeconfig: kubeconfig.clone(), cache: None };
-        wait("the API server", &api_server, || kubectl.try_run(&["get", "--raw", "/readyz"]).is_ok())?;
+        let client = ApiClient::of_kubeconfig(&kubeconfig)?;
+        wait("the API server", &api_server, || client.read("/readyz").is_ok())?;
         let controller_manager = Daemon::start(
             &binaries.path("kube-controller-manager"),
             &args(&[
@@ -135,10 +136,10 @@ impl ControlPlane {
                 // Claims and volumes that are not bound at once are looked at again, by default after 15 seconds.
                 ("pvclaimbinder-sync-period", "1s"),
             ]),
-            &at("controller-manager.log"),
+            &at(CONTROLLERS_LOG),
         )?;
         wait("the controller manager", &controller_manager, || {
-            kubectl.try_run(&["get", "serviceaccount", "default", "--namespace", "default"]).is_ok()
+            matches!(client.get("serviceaccount", "default", "default"), Ok(Some(_)))
         })?;
         Ok(Self {
             _programs: vec![controller_manager, api_server, etcd],
@@ -146,6 +147,7 @@ impl ControlPlane {
             _data: Some(folder),
             kubectl: binaries.path("kubectl"),
             url,
+            client,
             etcd: Some(Etcd { port: etcd_port }),
             baseline: None,
             groups: BTreeSet::new(),
@@ -161,14 +163,7 @@ impl ControlPlane {
         let mut plane = Self::start()?;
         let etcd = plane.etcd.context("a control plane of this process")?;
         for namespace in ["default", "kube-node-lease", "kube-public", "kube-system"] {
-            let made = ["get", "serviceaccount/default", "configmap/kube-root-ca.crt", "--namespace", namespace];
-            let end = Instant::now() + REST;
-            while plane.kubectl().try_run(&made).is_err() {
-                if Instant::now() > end {
-                    bail!("the namespace {namespace} has no default service account after {} s", REST.as_secs());
-                }
-                pause();
-            }
+            until_furnished(&plane.client, &[namespace], &plane.controllers_log())?;
         }
         let mut baseline = etcd.baseline()?;
         let end = Instant::now() + REST;
@@ -186,7 +181,7 @@ impl ControlPlane {
             }
         }
         plane.baseline = Some(baseline);
-        plane.groups = served_groups(&plane.kubectl())?;
+        plane.groups = served_groups(&plane.client)?;
         Ok(plane)
     }
 
@@ -199,7 +194,6 @@ impl ControlPlane {
     pub fn put_back(&mut self) -> Result<()> {
         let etcd = self.etcd.context("another process has started this control plane")?;
         self.uses += 1;
-        let kubectl = self.kubectl();
         let baseline = self.baseline.as_mut().context("the keys of this control plane were not noted")?;
         let end = Instant::now() + REST;
         let mut rests = 0;
@@ -211,12 +205,13 @@ impl ControlPlane {
             }
             pause();
         }
-        while served_groups(&kubectl)? != self.groups {
+        while served_groups(&self.client)? != self.groups {
             if Instant::now() > end {
                 bail!("other API groups than at the beginning are served still after {} s", REST.as_secs());
             }
             pause();
         }
+        self.client.forget_types();
         Ok(())
     }
 
@@ -235,6 +230,7 @@ impl ControlPlane {
             folder,
             kubectl,
             url: url.to_owned(),
+            client: ApiClient::of_kubeconfig(kubeconfig)?,
             etcd: None,
             baseline: None,
             groups: BTreeSet::new(),
@@ -266,12 +262,31 @@ impl ControlPlane {
         self.folder.join("audit.log")
     }
 
+    /// Requests with all rights, without kubectl.
+    #[must_use]
+    pub fn client(&self) -> &ApiClient {
+        &self.client
+    }
+
+    /// As [`Kubectl::create`].
+    ///
+    /// # Errors
+    /// As [`Kubectl::create`].
+    pub fn create(&self, object: &Value) -> Result<()> {
+        self.kubectl().create(object)
+    }
+
+    fn controllers_log(&self) -> PathBuf {
+        self.folder.join(CONTROLLERS_LOG)
+    }
+
     /// kubectl with all rights.
     #[must_use]
     pub fn kubectl(&self) -> Kubectl {
         // It remembers types by host and port: each use has others.
         let cache = self.etcd.map(|_| self.folder.join(format!("kubectl-{}", self.uses)));
-        Kubectl { program: self.kubectl.clone(), kubeconfig: self.kubeconfig(), cache }
+        let client = Some(self.client.clone());
+        Kubectl { program: self.kubectl.clone(), kubeconfig: self.kubeconfig(), cache, client }
     }
 }
 
@@ -281,7 +296,8 @@ impl Kubectl {
     /// # Errors
     /// When the programs cannot be built.
     pub fn new(kubeconfig: &Path) -> Result<Self> {
-        Ok(Self { program: Binaries::ensure()?.path("kubectl"), kubeconfig: kubeconfig.to_owned(), cache: None })
+        let (program, client) = (Binaries::ensure()?.path("kubectl"), ApiClient::of_kubeconfig(kubeconfig).ok());
+        Ok(Self { program, kubeconfig: kubeconfig.to_owned(), cache: None, client })
     }
 
     /// With a folder for what it learns of clusters. It remembers them by host and port for hours: another cluster may have had
@@ -302,56 +318,26 @@ impl Kubectl {
             bail!("kubectl {}: {}", args.join(" "), String::from_utf8_lossy(&output.stderr).trim());
         }
         let printed = String::from_utf8_lossy(&output.stdout).into_owned();
-        if matches!(args.first(), Some(&("create" | "apply"))) {
-            self.until_furnished(&namespaces_made(&printed))?;
+        if let (Some(client), Some(&("create" | "apply"))) = (&self.client, args.first()) {
+            let log = self.kubeconfig.with_file_name(CONTROLLERS_LOG);
+            until_furnished(client, &namespaces_printed(&printed), &log)?;
         }
         Ok(printed)
     }
 
-    /// Waits until namespaces have a service account and the certificate of the cluster's authority.
-    fn until_furnished(&self, namespaces: &[&str]) -> Result<()> {
-        let begun = Instant::now();
-        for (resource, name) in [("configmaps", "kube-root-ca.crt"), ("serviceaccounts", "default")] {
-            let selector = format!("--field-selector=metadata.name={name}");
-            let list =
-                ["get", resource, "--all-namespaces", &selector, "--output=jsonpath={.items[*].metadata.namespace}"];
-            while !namespaces.is_empty() {
-                let output = self.output(&list)?;
-                let (listed, refused) =
-                    (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-                let furnished: BTreeSet<&str> = listed.split_whitespace().collect();
-                // Who may not look has to wait by other means.
-                if namespaces.iter().all(|name| furnished.contains(name)) || refused.contains("Forbidden") {
-                    break;
-                }
-                if begun.elapsed() > MISSED {
-                    self.furnish(namespaces, resource, name)?;
-                }
-                if begun.elapsed() > FURNISHED {
-                    let log = self.kubeconfig.with_file_name("controller-manager.log");
-                    let log = std::fs::read_to_string(log).unwrap_or_default();
-                    let last: Vec<&str> = log.lines().rev().take(40).collect();
-                    let (names, last) = (namespaces.join(", "), last.join("\n"));
-                    bail!("{names} has no {resource}/{name} after {} s: {refused}\n{last}", FURNISHED.as_secs());
-                }
-                pause();
-            }
+    /// Makes an object, or each of a List, as `kubectl create` does, and waits as [`Self::try_run`] does. Where requests can be sent
+    /// without kubectl they are.
+    ///
+    /// # Errors
+    /// When the server refuses it; as [`Self::try_run`].
+    pub fn create(&self, object: &Value) -> Result<()> {
+        if let Some(client) = &self.client {
+            client.create(object)?;
+            return until_furnished(client, &namespaces_in(object), &self.kubeconfig.with_file_name(CONTROLLERS_LOG));
         }
-        Ok(())
-    }
-
-    /// Makes the object of a controller in namespaces that lack it. A controller that has missed the deletion of one, when its
-    /// control plane was put back, takes it for there and never makes it again.
-    fn furnish(&self, namespaces: &[&str], resource: &str, name: &str) -> Result<()> {
-        let model = self.output(&["get", resource, name, "--namespace=kube-system", "--output=json"])?;
-        let Ok(model) = serde_json::from_slice(&model.stdout) else { return Ok(()) };
-        for namespace in namespaces {
-            let file = tempfile::Builder::new().suffix(".json").tempfile()?;
-            std::fs::write(file.path(), copy_for(&model, namespace).to_string())?;
-            // One that is there by now is refused.
-            self.output(&["create", "--filename", &file.path().display().to_string()])?;
-        }
-        Ok(())
+        let file = tempfile::Builder::new().suffix(".json").tempfile()?;
+        std::fs::write(file.path(), object.to_string())?;
+        self.try_run(&["create", "--filename", &file.path().display().to_string()]).map(drop)
     }
 
     /// Runs it and gives its standard output, whether it succeeds or not: where one of many parts fails, kubectl prints
@@ -389,26 +375,9 @@ impl Kubectl {
     }
 }
 
-/// The object that a controller makes in a namespace, as it stands in another one.
-fn copy_for(object: &serde_json::Value, namespace: &str) -> serde_json::Value {
-    let mut copy = object.clone();
-    let annotations = &object["metadata"]["annotations"];
-    copy["metadata"] = serde_json::json!({"name": object["metadata"]["name"], "namespace": namespace});
-    if annotations.is_object() {
-        copy["metadata"]["annotations"] = annotations.clone();
-    }
-    copy
-}
-
-/// The namespaces that kubectl says it has created or applied, by the lines that it prints.
-fn namespaces_made(printed: &str) -> Vec<&str> {
-    let made = printed.lines().filter_map(|line| line.strip_prefix("namespace/")?.split_once(' '));
-    made.filter(|(_, done)| matches!(*done, "created" | "serverside-applied")).map(|(name, _)| name).collect()
-}
-
 /// The API groups that an API server serves.
-fn served_groups(kubectl: &Kubectl) -> Result<BTreeSet<String>> {
-    let groups: serde_json::Value = serde_json::from_str(&kubectl.try_run(&["get", "--raw", "/apis"])?)?;
+fn served_groups(client: &ApiClient) -> Result<BTreeSet<String>> {
+    let groups = client.read("/apis")?;
     let groups = groups["groups"].as_array().context("the groups that are served")?;
     Ok(groups.iter().filter_map(|group| Some(group["name"].as_str()?.to_owned())).collect())
 }
@@ -456,10 +425,4 @@ fn wait(what: &str, daemon: &Daemon, ready: impl Fn() -> bool) -> Result<()> {
         pause();
     }
     Ok(())
-}
-
-/// Between two looks at something that another process does.
-#[allow(clippy::disallowed_methods, reason = "there is nothing to wait on but time")]
-pub(crate) fn pause() {
-    std::thread::sleep(Duration::from_millis(100));
 }

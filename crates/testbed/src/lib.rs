@@ -9,6 +9,7 @@
 //!
 //! Only for development. Start reading at [`ControlPlane`].
 
+mod api_client;
 mod binaries;
 mod built;
 mod certificates;
@@ -18,11 +19,14 @@ mod crates_io;
 mod debian;
 mod ec2;
 mod etcd;
+mod furnish;
 mod helm;
+mod https;
 mod image;
 mod informers;
 mod kopia;
 mod node;
+mod pause;
 mod plugins;
 mod process;
 mod proxy;
@@ -32,6 +36,7 @@ mod scripted;
 mod spans;
 mod terminal;
 
+pub use api_client::ApiClient;
 pub use binaries::{Binaries, cache_folder};
 pub use clock::with_wrong_clock;
 pub use control_plane::{ControlPlane, Kubectl};

@@ -2,7 +2,7 @@
 
 use crate::golden_cli::stock;
 use crate::ground::{BUCKET, Ground};
-use crate::support::{Client, Sandbox, eventually, run, with_object};
+use crate::support::{Client, Sandbox, eventually, run};
 use lifeboat_testbed::Kubectl;
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
@@ -416,7 +416,7 @@ fn a_backup_lives_by_commands_alone() {
     let schedule = json!({"apiVersion": "velero.io/v1", "kind": "Schedule",
         "metadata": {"name": "daily", "namespace": "velero", "labels": {"team": "a"}},
         "spec": {"schedule": "0 0 1 1 *", "paused": true, "template": {"includedNamespaces": ["shop"]}}});
-    with_object(&ground.kubectl(), &["create"], &schedule).expect("a schedule");
+    ground.kubectl().create(&schedule).expect("a schedule");
     let made = client.ok("backup create --from-schedule daily --include-namespaces x --wait");
     assert!(made.starts_with("Creating backup from schedule, all other filters are ignored.\n"), "{made}");
     let found: Value =

@@ -2,7 +2,7 @@
 
 use crate::faults::namespace;
 use crate::ground::Ground;
-use crate::support::{Run, comes_to_be, eventually, run, with_object};
+use crate::support::{Run, comes_to_be, eventually, run};
 use lifeboat_sandbox::{Sandbox, SandboxOptions};
 use lifeboat_testbed::{Fault, Kubectl, Nth, Proxy, Rule};
 use serde_json::{Deserializer, Value, json};
@@ -135,7 +135,7 @@ impl Watched {
         let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data", "namespace": "web"},
             "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}}});
         for object in [&schedule, &claim] {
-            with_object(&self.kubectl, &["create"], object).expect("it is made");
+            self.kubectl.create(object).expect("it is made");
         }
         shows("what was made", &["default [] 0", "shop [] 0", "web [daily] 1"]);
         self.ok(&["delete", "pvc", "data", "--namespace=web", "--wait=false"]);

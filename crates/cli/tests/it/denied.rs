@@ -2,7 +2,7 @@
 
 use crate::faults::{config_maps, namespace};
 use crate::ground::Ground;
-use crate::support::{Bed, gunzip_json, until_types_are_served, with_object};
+use crate::support::{Bed, gunzip_json, until_types_are_served};
 use lifeboat_testbed::{Fault, Nth, Proxy, Rule};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -40,7 +40,7 @@ fn each_object_that_a_webhook_denies_is_named_and_the_rest_is_restored() {
         .chain(secrets.map(|name| in_shop("Secret", name)))
         .chain(["web", "db"].map(|name| in_shop("ServiceAccount", name)));
     let list = json!({"apiVersion": "v1", "kind": "List", "items": all.collect::<Vec<_>>()});
-    with_object(&kubectl, &["create"], &list).expect("objects");
+    kubectl.create(&list).expect("objects");
     let saved = bed.local(&["backup", "b", "--include-namespaces", "shop"]);
     assert_eq!(saved.code, 0, "{saved:?}");
     let before = ["configmaps", "serviceaccounts"].map(|kind| names(&bed, kind));
@@ -85,7 +85,7 @@ fn a_definition_never_established_is_named_and_the_rest_is_restored() {
     let ground = Ground::start();
     ground.create(&namespace("shop"));
     ground.create(&gadgets("gadgets"));
-    until_types_are_served(&ground.bed.plane.kubectl(), &[]);
+    until_types_are_served(&ground.bed.plane, &[]);
     for name in ["left", "right"] {
         let mut gadget = in_shop("Gadget", name);
         gadget["apiVersion"] = json!("example.com/v1");

@@ -2,7 +2,7 @@
 
 use crate::faults::namespace;
 use crate::ground::Ground;
-use crate::support::{Bed, Run, gunzip, run, with_object};
+use crate::support::{Bed, Run, gunzip, run};
 use lifeboat_testbed::{Fault, Kill, Nth, Proxy, Rule};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -13,7 +13,7 @@ fn object(kind: &str, name: &str, data: &str) -> Value {
 }
 
 fn create(bed: &Bed, object: &Value) {
-    with_object(&bed.plane.kubectl(), &["create"], object).unwrap_or_else(|e| panic!("{e:#}"));
+    bed.plane.kubectl().create(object).unwrap_or_else(|e| panic!("{e:#}"));
 }
 
 fn change(bed: &Bed, name: &str, data: &str) {

@@ -1,7 +1,7 @@
 //! Objects that exist already: left, updated or made anew, each by the policy for it.
 
 use crate::ground::Ground;
-use crate::support::{Bed, eventually, gunzip_json, run, with_object};
+use crate::support::{Bed, eventually, gunzip_json, run};
 use lifeboat_testbed::{Fault, Kill, Nth, Proxy, Rule};
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -51,7 +51,7 @@ fn service(node_port: u64) -> Value {
 }
 
 fn create(bed: &Bed, object: &Value) {
-    with_object(&bed.plane.kubectl(), &["create"], object).unwrap_or_else(|e| panic!("{e:#}"));
+    bed.plane.kubectl().create(object).unwrap_or_else(|e| panic!("{e:#}"));
 }
 
 fn get(bed: &Bed, kind: &str, name: &str) -> Value {
@@ -93,7 +93,7 @@ fn what_differs_is_left_updated_or_made_anew_by_the_policy_for_it() {
     let bed = Bed::start();
     create(&bed, &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SPACE}}));
     create(&bed, &widgets());
-    eventually("widgets", || with_object(&bed.plane.kubectl(), &["create"], &widget("small", 1)).is_ok());
+    eventually("widgets", || bed.plane.kubectl().create(&widget("small", 1)).is_ok());
     let mut held = config_map("held", "1");
     for object in [
         config_map("fixed", "1"),

@@ -5,7 +5,7 @@ use crate::faults::{archived, in_parallel, namespace};
 use crate::filters_expected::World;
 use crate::many;
 use crate::random_kills::splitmix;
-use crate::support::{Bed, eventually, local, until_types_are_served, with_object};
+use crate::support::{Bed, eventually, local, until_types_are_served};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -296,8 +296,8 @@ fn objects(dice: &mut Dice) -> Vec<Value> {
 
 fn fill(bed: &Bed, dice: &mut Dice) -> World {
     let kubectl = bed.plane.kubectl();
-    with_object(&kubectl, &["create"], &widgets()).expect("a definition");
-    until_types_are_served(&kubectl, &[]);
+    kubectl.create(&widgets()).expect("a definition");
+    until_types_are_served(&bed.plane, &[]);
     let spaces = NAMESPACES.iter().map(|name| {
         let mut space = namespace(name);
         space["metadata"]["labels"] = json!(dice.labels());

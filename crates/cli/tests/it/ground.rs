@@ -1,7 +1,7 @@
 //! Where servers are tested: a cluster with the definitions, buckets, and processes that can be killed.
 
 use crate::faults::{config_maps, namespace};
-use crate::support::{Bed, comes_to_be, eventually, spawn_logged, until_types_are_served, with_object};
+use crate::support::{Bed, comes_to_be, eventually, spawn_logged, until_types_are_served};
 use lifeboat_testbed::{Kubectl, S3Server};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -16,6 +16,8 @@ pub(crate) struct Ground {
 }
 
 pub(crate) const BUCKET: &str = "server";
+
+const LOCATIONS: &str = "backupstoragelocations.velero.io";
 
 /// A server process; killed when dropped.
 pub(crate) struct Server(pub(crate) Child);
@@ -77,15 +79,14 @@ impl Ground {
     }
 
     fn on(bed: Bed, own: &str, s3: anyhow::Result<S3Server>) -> Self {
-        let kubectl = bed.plane.kubectl();
         let definitions = lifeboat_api::crds();
         for definition in &definitions {
-            with_object(&kubectl, &["apply", "--server-side"], definition).expect("a definition");
+            bed.plane.client().apply(definition).expect("a definition");
         }
-        bed.kubectl(&["create", "namespace", own]);
+        bed.create(&namespace(own));
         // Those of others may be on their way out while a test of the node takes them away.
         let names: Vec<&str> = definitions.iter().filter_map(|one| one["metadata"]["name"].as_str()).collect();
-        until_types_are_served(&kubectl, &names);
+        until_types_are_served(&bed.plane, &names);
         let s3 = s3.expect("an S3 server");
         s3.make_bucket(BUCKET).expect("a bucket");
         let ground = Self { bed, s3, directories: tempfile::tempdir().expect("a folder") };
@@ -142,7 +143,7 @@ impl Ground {
     }
 
     pub(crate) fn create(&self, object: &Value) {
-        with_object(&self.kubectl(), &["create"], object).unwrap_or_else(|e| panic!("{e:#}"));
+        self.bed.create(object);
     }
 
     pub(crate) fn velero(&self, kind: &str, name: &str, spec: &Value) {
@@ -182,9 +183,8 @@ impl Ground {
     }
 
     pub(crate) fn get_in(&self, namespace: &str, kind: &str, name: &str) -> Value {
-        let namespace = format!("--namespace={namespace}");
-        let out = self.bed.kubectl(&["get", kind, name, &namespace, "--output=json", "--ignore-not-found"]);
-        serde_json::from_str(&out).unwrap_or_default()
+        let found = self.bed.plane.client().get(kind, name, namespace).unwrap_or_else(|e| panic!("{e:#}"));
+        found.unwrap_or_default()
     }
 
     /// Waits for a phase and gives the object.
@@ -223,22 +223,22 @@ impl Ground {
 
     /// The ConfigMaps of a namespace and their data.
     pub(crate) fn maps(&self, name: &str) -> BTreeMap<String, String> {
-        let template = "{range .items[*]}{.metadata.name}={.data.number}{\"\\n\"}{end}";
-        let out = self.bed.kubectl(&["get", "configmaps", "-n", name, &format!("--output=jsonpath={template}")]);
-        let lines = out.lines().filter_map(|line| line.split_once('='));
-        lines.filter(|(name, _)| *name != "kube-root-ca.crt").map(|(k, v)| (k.to_owned(), v.to_owned())).collect()
+        let found = self.bed.plane.client().list("configmaps", Some(name)).unwrap_or_else(|e| panic!("{e:#}"));
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let maps = found.iter().map(|map| (text(&map["metadata"]["name"]), text(&map["data"]["number"])));
+        maps.filter(|(name, _)| *name != "kube-root-ca.crt").collect()
     }
 
     /// Lets the hour be over in which a location that was just found, or became writable, is not cleaned up.
     pub(crate) fn let_an_hour_pass(&self, namespace: &str, location: &str) {
-        let location = format!("backupstoragelocations.velero.io/{location}");
-        let found = self.bed.kubectl(&["-n", namespace, "get", &location, "--output=json"]);
-        let mut found: lifeboat_api::BackupStorageLocation = serde_json::from_str(&found).expect("a location");
+        let found = self.get_in(namespace, LOCATIONS, location);
+        let mut found: lifeboat_api::BackupStorageLocation = serde_json::from_value(found).expect("a location");
         found.metadata.annotations.clear();
         lifeboat_lifecycle::phase::writable::note_writable(&mut found, "2026-01-01T00:00:00Z".parse().expect("a time"));
         let since = &found.metadata.annotations[lifeboat_api::well_known::ANNOTATION_WRITABLE_SINCE];
-        let since = format!("lifeboat.io/writable-since={since}");
-        self.bed.kubectl(&["-n", namespace, "annotate", "--overwrite", &location, &since]);
+        let patch = json!({"metadata": {"annotations": {"lifeboat.io/writable-since": since}}});
+        let patched = self.bed.plane.client().merge(LOCATIONS, location, namespace, &patch);
+        patched.unwrap_or_else(|e| panic!("{e:#}"));
     }
 
     pub(crate) fn lose(&self, name: &str) {

@@ -2,7 +2,7 @@
 
 use crate::faults::namespace;
 use crate::ground::Ground;
-use crate::support::{Bed, comes_to_be, gunzip, until_types_are_served, with_object};
+use crate::support::{Bed, comes_to_be, gunzip, until_types_are_served};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -34,9 +34,9 @@ fn kind(plural: &str) -> String {
 /// Serves these types in these versions, and no others.
 fn serve(bed: &Bed, definitions: &[(&str, &[&str])]) {
     for (plural, versions) in definitions {
-        with_object(&bed.plane.kubectl(), &["create"], &definition(plural, versions)).expect("a definition");
+        bed.plane.kubectl().create(&definition(plural, versions)).expect("a definition");
     }
-    until_types_are_served(&bed.plane.kubectl(), &[]);
+    until_types_are_served(&bed.plane, &[]);
     for (plural, versions) in definitions {
         let all = || bed.plane.kubectl().try_run(&["get", "--raw", &format!("/apis/{plural}.example.com")]);
         assert!(comes_to_be(|| all().is_ok_and(|text| versions.iter().all(|v| text.contains(v)))), "{plural}");
@@ -47,12 +47,12 @@ fn serve(bed: &Bed, definitions: &[(&str, &[&str])]) {
 fn saved() -> Bed {
     let bed = Bed::start();
     let kubectl = bed.plane.kubectl();
-    with_object(&kubectl, &["create"], &namespace("music")).expect("a namespace");
+    kubectl.create(&namespace("music")).expect("a namespace");
     serve(&bed, &BANDS.each_ref().map(|(plural, versions)| (*plural, &versions[..])));
     for (plural, [stored, _]) in BANDS {
         let object = json!({"apiVersion": format!("{plural}.example.com/{stored}"), "kind": kind(plural),
             "metadata": {"name": "one", "namespace": "music"}, "spec": {"made": "here"}});
-        with_object(&kubectl, &["create"], &object).expect("an object");
+        kubectl.create(&object).expect("an object");
     }
     let run = bed.local(&[&["backup", "b", "--include-namespaces", "music"], &FEATURE[..]].concat());
     assert_eq!(run.code, 0, "{run:?}");

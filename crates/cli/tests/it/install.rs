@@ -8,7 +8,7 @@ mod kustomize;
 mod over;
 
 use crate::faults::{config_maps, namespace};
-use crate::support::{Bed, Run, comes_to_be, eventually, run, spawn_logged, until_types_are_served, with_object};
+use crate::support::{Bed, Run, comes_to_be, eventually, run, spawn_logged, until_types_are_served};
 use lifeboat_testbed::{Kubectl, Proxy, S3Server};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -111,7 +111,7 @@ impl Ground {
     }
 
     fn create(&self, object: &Value) {
-        with_object(&self.kubectl(), &["create"], object).unwrap_or_else(|e| panic!("{e:#}"));
+        self.kubectl().create(object).unwrap_or_else(|e| panic!("{e:#}"));
     }
 
     fn until(&self, namespace: &str, kind: &str, name: &str, phase: &str) {
@@ -310,7 +310,7 @@ fn the_smaller_rights_are_enough_and_are_smaller() {
     let ground = Ground::start();
     let own = "rescue";
     ground.create(&application());
-    until_types_are_served(&ground.bed.plane.kubectl(), &[]);
+    until_types_are_served(&ground.bed.plane, &[]);
     let gadget = json!({"apiVersion": "example.com/v1", "kind": "Gadget", "spec": {"size": 1},
         "metadata": {"name": "g", "namespace": "shop", "annotations": {"velero.io/restore-status": "true"}}});
     ground.create(&gadget);

@@ -2,7 +2,7 @@
 
 use crate::faults::{Case, Ground, applied, config_maps, in_parallel, incompressible, namespace, shared_plane};
 use crate::support::{Run, gunzip_json};
-use lifeboat_testbed::{Fault, Kill, Kubectl, Nth, Rule, Seen};
+use lifeboat_testbed::{ApiClient, Fault, Kill, Kubectl, Nth, Rule, Seen};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -224,18 +224,17 @@ fn a_backup_killed_at_any_request_is_taken_up_again() {
 }
 
 /// The objects of a namespace with their UIDs, but for what the cluster makes in every namespace.
-pub(crate) fn live(kubectl: &Kubectl, namespace: &str) -> BTreeMap<String, String> {
-    let template = "{range .items[*]}{.kind}/{.metadata.name} {.metadata.uid}{\"\\n\"}{end}";
-    let out = kubectl
-        .try_run(&[
-            "get",
-            "configmaps,secrets,services,serviceaccounts",
-            &format!("--namespace={namespace}"),
-            &format!("--output=jsonpath={template}"),
-        ])
-        .unwrap_or_else(|e| panic!("{e:#}"));
-    let lines = out.lines().filter_map(|line| line.split_once(' '));
-    lines.filter(|(name, _)| !is_in_every_namespace(name)).map(|(n, uid)| (n.to_owned(), uid.to_owned())).collect()
+pub(crate) fn live(client: &ApiClient, namespace: &str) -> BTreeMap<String, String> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let of_kind = |kind: &'static str| {
+        let objects = client.list(kind, Some(namespace)).unwrap_or_else(|e| panic!("{e:#}"));
+        objects.into_iter().map(move |object| {
+            let metadata = &object["metadata"];
+            (format!("{kind}/{}", text(&metadata["name"])), text(&metadata["uid"]))
+        })
+    };
+    let all = ["ConfigMap", "Secret", "Service", "ServiceAccount"].into_iter().flat_map(of_kind);
+    all.filter(|(name, _)| !is_in_every_namespace(name)).collect()
 }
 
 fn is_in_every_namespace(name: &str) -> bool {
@@ -266,13 +265,13 @@ pub(crate) fn listed_in(file: &Path) -> Vec<String> {
 }
 
 /// Ends what a killed restore began: every object is there once, and those that were there are the same ones.
-pub(crate) fn restore_again(case: &Case<'_>, kubectl: &Kubectl, name: &str, args: &[&str], expected: &[String]) {
+pub(crate) fn restore_again(case: &Case<'_>, client: &ApiClient, name: &str, args: &[&str], expected: &[String]) {
     let target = target(name);
-    let before = live(kubectl, &target);
+    let before = live(client, &target);
     let run = case.local(args);
     assert!(run.code == 0 && run.out.starts_with("Restore completed with status: Completed."), "{run:?}");
     assert!(run.out.contains(" 0 warnings, 0 errors."), "{run:?}");
-    let after = live(kubectl, &target);
+    let after = live(client, &target);
     assert_eq!(after.keys().collect::<Vec<_>>(), expected.iter().collect::<Vec<_>>());
     let replaced: Vec<_> = before.iter().filter(|(name, uid)| after.get(*name) != Some(*uid)).collect();
     assert!(replaced.is_empty(), "made twice: {replaced:?}");
@@ -295,7 +294,7 @@ pub(crate) fn restore(namespace: &str, name: &str) -> [String; 6] {
 pub(crate) fn undisturbed_restore(
     ground: &Ground,
     plane: &Path,
-    kubectl: &Kubectl,
+    client: &ApiClient,
     namespace: &str,
 ) -> (Vec<String>, Vec<Seen>, Vec<Seen>) {
     let run = ground.case_in("base", "base").local(&backup(namespace));
@@ -305,7 +304,7 @@ pub(crate) fn undisturbed_restore(
     let args = restore(namespace, &name);
     let run = case.local(&args.each_ref().map(String::as_str));
     assert!(run.code == 0 && run.out.contains(" 0 warnings, 0 errors."), "{run:?}");
-    let expected: Vec<String> = live(kubectl, &target(&name)).into_keys().collect();
+    let expected: Vec<String> = live(client, &target(&name)).into_keys().collect();
     assert_eq!(listed(&case, &name), expected);
     (expected, case.api.take_seen(), case.s3.take_seen())
 }
@@ -313,8 +312,8 @@ pub(crate) fn undisturbed_restore(
 #[test]
 fn a_restore_killed_at_any_request_is_taken_up_again() {
     let (ground, plane) = (Ground::start(many(1)), shared_plane());
-    let kubectl = Kubectl::new(&plane).expect("kubectl");
-    let (expected, api, s3) = undisturbed_restore(&ground, &plane, &kubectl, "many");
+    let client = ApiClient::of_kubeconfig(&plane).expect("a client");
+    let (expected, api, s3) = undisturbed_restore(&ground, &plane, &client, "many");
     assert_eq!(expected.len(), 500);
     in_parallel(2, &places(&api, &s3), |place| {
         let name = format!("{}-{}", if place.0 { "api" } else { "s3" }, place.1);
@@ -322,7 +321,7 @@ fn a_restore_killed_at_any_request_is_taken_up_again() {
         let args = restore("many", &name);
         let args = args.each_ref().map(String::as_str);
         kill_at(&case, *place, &args);
-        restore_again(&case, &kubectl, &name, &args, &expected);
+        restore_again(&case, &client, &name, &args, &expected);
     });
 }
 
@@ -335,8 +334,8 @@ fn a_restore_killed_at_a_result_file_is_taken_up_again() {
     let mut objects = vec![namespace("few"), applied("few")];
     objects.extend(config_maps("few", 4));
     let (ground, plane) = (Ground::start(objects), shared_plane());
-    let kubectl = Kubectl::new(&plane).expect("kubectl");
-    let (expected, _, _) = undisturbed_restore(&ground, &plane, &kubectl, "few");
+    let client = ApiClient::of_kubeconfig(&plane).expect("a client");
+    let (expected, _, _) = undisturbed_restore(&ground, &plane, &client, "few");
     assert_eq!(expected.len(), 5);
     let cases: Vec<(&str, Kill)> =
         RESULT_FILES.into_iter().flat_map(|file| [(file, Kill::Before), (file, Kill::After)]).collect();
@@ -348,7 +347,7 @@ fn a_restore_killed_at_a_result_file_is_taken_up_again() {
         let path = format!("*/restores/{name}/*{file}?*");
         case.s3.script(vec![Rule::new("PUT", &path, Nth::Only(1), Fault::Kill(*when))]);
         assert!(case.is_killed(&args), "it was not killed");
-        restore_again(&case, &kubectl, &name, &args, &expected);
+        restore_again(&case, &client, &name, &args, &expected);
         for file in RESULT_FILES {
             let prefix = if file == "volumeinfo.json.gz" { "" } else { "restore-" };
             let path = case.file(&format!("restores/{name}/{prefix}{name}-{file}"));
@@ -377,8 +376,9 @@ fn managers(kubectl: &Kubectl, namespace: &str) -> Vec<(String, String)> {
 #[test]
 fn a_restore_killed_between_create_and_second_write_makes_that_write() {
     let (ground, plane) = (Ground::start(vec![namespace("owned"), applied("owned")]), shared_plane());
+    let client = ApiClient::of_kubeconfig(&plane).expect("a client");
+    let (expected, _, _) = undisturbed_restore(&ground, &plane, &client, "owned");
     let kubectl = Kubectl::new(&plane).expect("kubectl");
-    let (expected, _, _) = undisturbed_restore(&ground, &plane, &kubectl, "owned");
     let owners = managers(&kubectl, &target("undisturbed-owned"));
     assert!(owners.contains(&("pipeline".to_owned(), "Apply".to_owned())), "{owners:?}");
     let cases = [
@@ -392,7 +392,7 @@ fn a_restore_killed_between_create_and_second_write_makes_that_write() {
         let args = args.each_ref().map(String::as_str);
         case.api.script(vec![Rule::new(method, path, Nth::Only(1), Fault::Kill(*when))]);
         assert!(case.is_killed(&args), "it was not killed");
-        restore_again(&case, &kubectl, name, &args, &expected);
+        restore_again(&case, &client, name, &args, &expected);
         assert_eq!(managers(&kubectl, &target(name)), owners);
     });
 }
@@ -404,13 +404,13 @@ fn a_killed_restore_knows_its_own_objects_again() {
     let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "bare", "namespace": "own"},
         "spec": {"selector": {"app": "a"}, "ports": [{"port": 80}]}});
     let (ground, plane) = (Ground::start(vec![namespace("own"), service]), shared_plane());
-    let kubectl = Kubectl::new(&plane).expect("kubectl");
-    let (expected, _, _) = undisturbed_restore(&ground, &plane, &kubectl, "own");
+    let client = ApiClient::of_kubeconfig(&plane).expect("a client");
+    let (expected, _, _) = undisturbed_restore(&ground, &plane, &client, "own");
     assert_eq!(expected, ["Service/bare"]);
     let case = ground.case_on(&plane, "base", "own");
     let args = restore("own", "own");
     let args = args.each_ref().map(String::as_str);
     case.s3.script(vec![Rule::new("PUT", "*/restores/own/*.gz?*", Nth::Only(1), Fault::Kill(Kill::Before))]);
     assert!(case.is_killed(&args), "it was not killed");
-    restore_again(&case, &kubectl, "own", &args, &expected);
+    restore_again(&case, &client, "own", &args, &expected);
 }

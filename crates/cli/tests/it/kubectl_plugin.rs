@@ -1,6 +1,6 @@
 //! The program as a plugin of kubectl.
 
-use crate::support::{Run, run, with_object};
+use crate::support::{Run, run};
 use crate::tea::Tea;
 use lifeboat_testbed::Binaries;
 use serde_json::{Value, json};
@@ -95,7 +95,7 @@ fn kubectl_completes_the_commands_of_its_plugin() {
     assert!(commands.starts_with("undelete\tBring one object back") && commands.contains("\n:4\n"), "{commands}");
     let types = offered("undelete conf");
     assert!(types.starts_with("configmaps/\n") && types.contains("\n:6\n"), "{types}");
-    with_object(&tea.sandbox.kubectl(), &["create"], &widgets()).unwrap_or_else(|e| panic!("{e:#}"));
+    tea.sandbox.kubectl().create(&widgets()).unwrap_or_else(|e| panic!("{e:#}"));
     let all = offered("undelete \"\"");
     let offers = |word: &str| all.lines().any(|line| line == word);
     assert!(offers("configmaps/") && offers("deployments.apps/") && offers("widgets.example.com/"), "{all}");

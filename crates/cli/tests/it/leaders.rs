@@ -92,7 +92,7 @@ impl<'a> Team<'a> {
     }
 
     fn live(&self) -> BTreeMap<String, String> {
-        live(&self.ground.kubectl(), &self.target())
+        live(self.ground.bed.plane.client(), &self.target())
     }
 
     /// Every object is there once, and those that were there before are the same ones.

@@ -1,6 +1,6 @@
 //! Tests that a restore waits for objects that are being deleted in the cluster.
 
-use crate::support::{Bed, eventually, with_object};
+use crate::support::{Bed, eventually};
 use serde_json::{Value, json};
 
 #[test]
@@ -11,7 +11,7 @@ fn an_object_that_is_being_deleted_is_restored_when_it_is_gone() {
     let map = |name: &str, finalizers: Value| {
         let metadata = json!({"name": name, "namespace": "shop", "finalizers": finalizers});
         let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a": "1"}});
-        with_object(&kubectl, &["create"], &object).expect("a ConfigMap");
+        kubectl.create(&object).expect("a ConfigMap");
     };
     map("held", json!(["example.com/first", "example.com/second"]));
     map("plain", json!([]));

@@ -24,7 +24,7 @@ fn custom(kind: &str, name: &str, rest: &Value) -> Value {
 }
 
 fn create(bed: &Bed, object: &Value) {
-    with_object(&bed.plane.kubectl(), &["create"], object).unwrap_or_else(|e| panic!("{e:#}"));
+    bed.plane.kubectl().create(object).unwrap_or_else(|e| panic!("{e:#}"));
 }
 
 fn get(bed: &Bed, kind: &str, name: &str, path: &str) -> String {
@@ -44,9 +44,9 @@ fn an_object_as_large_as_etcd_takes_comes_back_and_a_status_that_is_data() {
     bed.kubectl(&["create", "namespace", SPACE]);
     create(&bed, &definition("doors", "Door", &["v1"]));
     let door = custom("Door", "front", &json!({"spec": {}, "status": {"state": "open"}}));
-    eventually("doors", || with_object(&bed.plane.kubectl(), &["create"], &door).is_ok());
+    eventually("doors", || bed.plane.kubectl().create(&door).is_ok());
     let large = |bytes: usize| custom("Door", "large", &json!({"spec": {"x": "y".repeat(bytes)}}));
-    let is_taken = |bytes: &usize| with_object(&bed.plane.kubectl(), &["create"], &large(*bytes)).is_ok();
+    let is_taken = |bytes: &usize| bed.plane.kubectl().create(&large(*bytes)).is_ok();
     let most = (1_500_000..1_573_000).rev().step_by(40).find(is_taken).expect("a size that etcd takes");
     let args = ["backup", "all", "--include-namespaces", SPACE, "--include-resources", "doors.example.com"];
     let saved = bed.local(&args);
@@ -75,9 +75,7 @@ fn an_update_writes_all_that_can_change_and_no_older_definition() {
     let bed = Bed::start();
     bed.kubectl(&["create", "namespace", SPACE]);
     create(&bed, &definition("doors", "Door", &["v1"]));
-    eventually("doors", || {
-        with_object(&bed.plane.kubectl(), &["create"], &custom("Door", "d", &json!({"spec": {}}))).is_ok()
-    });
+    eventually("doors", || bed.plane.kubectl().create(&custom("Door", "d", &json!({"spec": {}}))).is_ok());
     let map = |data: &str, label: &str| {
         let metadata = json!({"name": "fixed", "namespace": SPACE, "labels": {"l": label}});
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a": data}, "immutable": true})

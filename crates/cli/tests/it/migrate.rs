@@ -40,7 +40,7 @@ pub(crate) fn point_at_bucket(ground: &Ground, prefix: &str) {
 fn velero_definitions(ground: &Ground) {
     let folder = fixture("api/tests/golden/crds").display().to_string();
     ground.bed.kubectl(&["replace", "-f", &folder]);
-    until_types_are_served(&ground.bed.plane.kubectl(), &[]);
+    until_types_are_served(&ground.bed.plane, &[]);
 }
 
 /// The findings of `migrate check`, a line each.

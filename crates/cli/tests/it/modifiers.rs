@@ -101,7 +101,7 @@ fn assert_told(results: &Value, space: &str) {
 fn rules_change_objects_on_their_way_back() {
     let ground = Ground::start();
     ground.create(&widgets());
-    until_types_are_served(&ground.bed.plane.kubectl(), &[]);
+    until_types_are_served(&ground.bed.plane, &[]);
     ground.create(&namespace("shop"));
     application().iter().for_each(|object| ground.create(object));
     let files = ground.directory("d", &json!({"default": true}));

@@ -1,6 +1,6 @@
 //! Numbers come back digit for digit.
 
-use crate::support::{Bed, until_types_are_served, with_object};
+use crate::support::{Bed, until_types_are_served};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
@@ -50,11 +50,11 @@ fn every_number_comes_back_digit_for_digit() {
             "names": {"plural": "measurements", "singular": "measurement", "kind": "Measurement", "listKind": "MeasurementList"},
             "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema":
                 {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}});
-    with_object(&kubectl, &["create"], &definition).expect("a definition");
-    until_types_are_served(&kubectl, &[]);
+    kubectl.create(&definition).expect("a definition");
+    until_types_are_served(&bed.plane, &[]);
     bed.kubectl(&["create", "namespace", "numbers"]);
     let list = json!({"apiVersion": "v1", "kind": "List", "items": objects()});
-    with_object(&kubectl, &["create"], &list).expect("objects");
+    kubectl.create(&list).expect("objects");
     let before = measured(&bed);
     assert_eq!(before.len(), 21);
 

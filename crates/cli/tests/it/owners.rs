@@ -1,6 +1,6 @@
 //! Restored objects get their owners back.
 
-use crate::support::{Bed, eventually, with_object};
+use crate::support::{Bed, eventually};
 use lifeboat_testbed::{Fault, Kill, Nth, Proxy, Rule};
 use serde_json::{Value, json};
 use std::process::Command;
@@ -45,7 +45,7 @@ fn job() -> Value {
 }
 
 fn create(bed: &Bed, object: &Value) {
-    with_object(&bed.plane.kubectl(), &["create"], object).unwrap_or_else(|e| panic!("{e:#}"));
+    bed.plane.kubectl().create(object).unwrap_or_else(|e| panic!("{e:#}"));
 }
 
 fn get(bed: &Bed, space: &str, object: &str) -> Value {
@@ -80,7 +80,7 @@ fn bed() -> Bed {
 fn what_is_restored_goes_with_its_owner_again() {
     let bed = bed();
     create(&bed, &definition());
-    eventually("widgets", || with_object(&bed.plane.kubectl(), &["create"], &widget("big")).is_ok());
+    eventually("widgets", || bed.plane.kubectl().create(&widget("big")).is_ok());
     let mut unsaved = widget("unsaved");
     unsaved["metadata"]["labels"] = json!({"velero.io/exclude-from-backup": "true"});
     let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "keeper"}, "rules": []});

@@ -2,7 +2,7 @@
 
 use crate::faults::namespace;
 use crate::ground::Ground;
-use crate::support::{Bed, gunzip_json, with_object};
+use crate::support::{Bed, gunzip_json};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -108,7 +108,7 @@ const SAVED: [&str; 8] =
 fn a_backup_and_a_restore_take_what_the_policies_let_in() {
     let bed = Bed::start();
     for object in cluster() {
-        with_object(&bed.plane.kubectl(), &["create"], &object).unwrap_or_else(|e| panic!("{e:#}"));
+        bed.plane.kubectl().create(&object).unwrap_or_else(|e| panic!("{e:#}"));
     }
     let policies = file(&bed, "policies.yaml", FOR_A_BACKUP);
     let flags = ["--resource-policies", policies.to_str().expect("a path")];

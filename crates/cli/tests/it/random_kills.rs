@@ -2,7 +2,7 @@
 
 use crate::faults::{Ground, applied, config_maps, in_parallel, namespace, shared_plane};
 use crate::kills::{backup, is_complete, restore, restore_again, target, undisturbed, undisturbed_restore};
-use lifeboat_testbed::{Fault, Kill, Kubectl, Nth, Rule};
+use lifeboat_testbed::{ApiClient, Fault, Kill, Kubectl, Nth, Rule};
 
 /// The seeds of a long test: `LIFEBOAT_SEED` and those after it, `LIFEBOAT_KILLS` of them. So a run can be repeated, and
 /// done in parts.
@@ -74,11 +74,12 @@ fn long_any_request_of_a_local_command_may_be_the_last_one() {
     objects.extend(config_maps("some", 40));
     let (ground, plane) = (Ground::start(objects), shared_plane());
     let kubectl = Kubectl::new(&plane).expect("kubectl");
+    let client = ApiClient::of_kubeconfig(&plane).expect("a client");
     let archived = undisturbed(&ground, "some");
     let counted = ground.case("counted");
     assert_eq!(counted.local(&backup("some")).code, 0);
     let (of_api, of_s3) = (counted.api.take_seen().len(), counted.s3.take_seen().len());
-    let (restored, to_api, to_s3) = undisturbed_restore(&ground, &plane, &kubectl, "some");
+    let (restored, to_api, to_s3) = undisturbed_restore(&ground, &plane, &client, "some");
     in_parallel(3, &deaths, |death| {
         let name = format!("s{}", death.seed);
         let case = if death.is_backup { ground.case(&name) } else { ground.case_on(&plane, "base", &name) };
@@ -98,7 +99,7 @@ fn long_any_request_of_a_local_command_may_be_the_last_one() {
             let args = restore("some", &name);
             let args = args.each_ref().map(String::as_str);
             assert!(case.is_killed(&args), "it was not killed");
-            restore_again(&case, &kubectl, &name, &args, &restored);
+            restore_again(&case, &client, &name, &args, &restored);
             let gone = ["delete", "namespace", &target(&name), "--wait=false"];
             kubectl.try_run(&gone).unwrap_or_else(|e| panic!("{e:#}"));
         }

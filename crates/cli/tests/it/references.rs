@@ -1,6 +1,6 @@
 //! Tests that references to namespaces in objects follow the namespace mapping.
 
-use crate::support::{Bed, eventually, with_object};
+use crate::support::{Bed, eventually};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -125,7 +125,7 @@ fn live(bed: &Bed, named: &Named, namespace: Option<&str>) -> Value {
 fn references_to_a_mapped_namespace_lead_to_its_target() {
     let bed = Bed::start();
     let kubectl = bed.plane.kubectl();
-    let create = |object: &Value| with_object(&kubectl, &["create"], object);
+    let create = |object: &Value| kubectl.create(object);
     for name in ["shop", "other"] {
         bed.kubectl(&["create", "namespace", name]);
     }

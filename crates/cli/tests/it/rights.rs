@@ -2,7 +2,7 @@
 
 use crate::faults::{archived, config_maps, namespace, shared_plane};
 use crate::refusals::{kubeconfig_with, local};
-use crate::support::{gunzip_json, with_object};
+use crate::support::gunzip_json;
 use lifeboat_testbed::Kubectl;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ impl Tenant {
     }
 
     fn create(&self, object: &Value) {
-        with_object(&self.kubectl, &["create"], object).unwrap_or_else(|e| panic!("{e:#}"));
+        self.kubectl.create(object).unwrap_or_else(|e| panic!("{e:#}"));
     }
 
     fn kubeconfig(&self) -> PathBuf {

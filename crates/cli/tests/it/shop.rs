@@ -51,7 +51,7 @@ pub(crate) fn stock(kubectl: &Kubectl) {
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "portraits", "namespace": "warehouse"}, "binaryData": {"all.bin": noise(1_200_000)}}),
         json!({"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "metadata": {"name": "old-books", "namespace": "warehouse"}, "data": {"all.bin": noise(800_000)}}),
     ] {
-        with_object(kubectl, &["create"], &object).unwrap_or_else(|e| panic!("{e:#}"));
+        kubectl.create(&object).unwrap_or_else(|e| panic!("{e:#}"));
     }
     owners(kubectl);
     for (object, status) in [

@@ -2,7 +2,7 @@
 
 use lifeboat_testbed::{ControlPlane, Kubectl};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
@@ -110,7 +110,7 @@ fn places() -> usize {
         let available =
             memory.lines().find_map(|line| line.strip_prefix("MemAvailable:")?.strip_suffix("kB")?.trim().parse().ok());
         let by_memory: usize = available.map_or(1, |kilobytes: usize| kilobytes / (3 << 19));
-        asked.unwrap_or(by_memory.min(2 * cores)).max(1)
+        asked.unwrap_or(by_memory.min(3 * cores)).max(1)
     })
 }
 
@@ -259,6 +259,11 @@ impl Bed {
         self.plane.kubectl().try_run(args).unwrap_or_else(|e| panic!("{e:#}"))
     }
 
+    /// Makes an object, or each of a List.
+    pub(crate) fn create(&self, object: &Value) {
+        self.plane.create(object).unwrap_or_else(|e| panic!("{e:#}"));
+    }
+
     /// The results file of a restore: its warnings and errors.
     pub(crate) fn results(&self, restore: &str) -> Value {
         results(self.folder.path(), restore)
@@ -310,18 +315,25 @@ pub(crate) fn with_object(kubectl: &Kubectl, args: &[&str], object: &Value) -> a
 
 /// Waits until definitions are established, all of the cluster where none is named, and until objects of their types can be asked
 /// for: for a moment after the first an API server may still answer that it does not know the type.
-pub(crate) fn until_types_are_served(kubectl: &Kubectl, definitions: &[&str]) {
-    let established = ["wait", "--for=condition=Established", "customresourcedefinitions", "--timeout=30s"];
-    let which = if definitions.is_empty() { &["--all"][..] } else { definitions };
-    ok(kubectl, &[&established[..], which].concat());
-    let names = if definitions.is_empty() {
-        let all = ok(kubectl, &["get", "customresourcedefinitions", "--output=jsonpath={.items[*].metadata.name}"]);
-        all.split_whitespace().collect::<Vec<_>>().join(",")
-    } else {
-        definitions.join(",")
+pub(crate) fn until_types_are_served(plane: &ControlPlane, definitions: &[&str]) {
+    let client = plane.client();
+    let all = || client.list("customresourcedefinitions", None).unwrap_or_else(|e| panic!("{e:#}"));
+    let name = |one: &Value| one["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    let names: Vec<String> = match definitions {
+        [] => all().iter().map(name).collect(),
+        some => some.iter().map(|name| (*name).to_owned()).collect(),
     };
-    let all_of_each = ["get", &names, "--all-namespaces", "--output=name"];
-    eventually(&names, || kubectl.try_run(&all_of_each).is_ok());
+    let is_established = |one: &Value| {
+        let conditions = one["status"]["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
+        conditions.iter().any(|condition| condition["type"] == "Established" && condition["status"] == "True")
+    };
+    eventually(&format!("established definitions of {}", names.join(", ")), || {
+        let established: BTreeSet<String> = all().iter().filter(|one| is_established(one)).map(name).collect();
+        names.iter().all(|name| established.contains(name))
+    });
+    for name in names {
+        eventually(&name, || client.list(&name, None).is_ok());
+    }
 }
 
 /// The content of a file that is compressed with gzip.
@@ -351,6 +363,10 @@ pub(crate) fn spawn_logged(command: &mut Command, log: &Path) -> Child {
     command.stdin(Stdio::null()).stdout(out).stderr(log).spawn().expect("the binary")
 }
 
+/// Pauses between two looks at a condition: much comes to be at once, and what does not is not worth many looks.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_millis(200);
+
 /// Waits until a condition holds; fails the test after a minute.
 pub(crate) fn eventually(what: &str, holds: impl FnMut() -> bool) {
     assert!(comes_to_be(holds), "{what} did not come to be within a minute");
@@ -364,11 +380,13 @@ pub(crate) fn comes_to_be(holds: impl FnMut() -> bool) -> bool {
 /// The same for another time.
 pub(crate) fn comes_to_be_within(limit: Duration, mut holds: impl FnMut() -> bool) -> bool {
     let end = Instant::now() + limit;
+    let mut pause = FIRST_PAUSE;
     while !holds() {
         if Instant::now() >= end {
             return false;
         }
-        std::thread::park_timeout(Duration::from_millis(200));
+        std::thread::park_timeout(pause);
+        pause = (2 * pause).min(LONGEST_PAUSE);
     }
     true
 }

@@ -4,7 +4,7 @@ use crate::faults::namespace;
 use crate::ground::{BUCKET, Ground, copy};
 use crate::migrate;
 use crate::page::{self, Reader};
-use crate::support::{Bed, with_object};
+use crate::support::Bed;
 use lifeboat_testbed::Kubectl;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -25,7 +25,7 @@ fn open_shop(kubectl: &Kubectl) {
             "spec": {"selector": {"matchLabels": labels},
                 "template": {"metadata": {"labels": labels}, "spec": {"containers": containers}}}}),
     ] {
-        with_object(kubectl, &["create"], &object).unwrap_or_else(|e| panic!("{e:#}"));
+        kubectl.create(&object).unwrap_or_else(|e| panic!("{e:#}"));
     }
 }
 
@@ -116,7 +116,7 @@ fn an_application_moves_to_another_cluster_by_the_page_for_it() {
     drop(bed);
 
     let bed = Bed::start();
-    with_object(&bed.plane.kubectl(), &["create"], &class("standard")).expect("a class");
+    bed.plane.kubectl().create(&class("standard")).expect("a class");
     reader.follow(&bed, here);
     let moved: Vec<String> = before.iter().map(|object| object.replace("\"fast\"", "\"standard\"")).collect();
     assert_eq!(shop(&bed), moved);

@@ -1,6 +1,6 @@
 //! Objects that are in the cluster in the very state of the backup: left as they are, unless somebody wants them changed.
 
-use crate::support::{Sandbox, local, ok, results, with_object};
+use crate::support::{Sandbox, local, ok, results};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
@@ -23,7 +23,7 @@ fn changes_of_a_restore_are_shown_or_made_though_objects_are_as_saved() {
     let containers = json!([{"name": "web", "image": "old.example/web:1"}]);
     let web = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "shop"},
         "spec": {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": {"containers": containers}}}});
-    with_object(&kubectl, &["create"], &web).expect("a deployment");
+    kubectl.create(&web).expect("a deployment");
     let folder = tempfile::tempdir().expect("a folder");
     let run = |args: &[&str]| {
         let run = local(&sandbox.kubeconfig(), folder.path(), args);
@@ -65,7 +65,7 @@ fn changes_of_a_restore_are_shown_or_made_though_objects_are_as_saved() {
 
     let rules = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"one": "old.example,new.example"},
         "metadata": {"name": "images", "namespace": "velero", "labels": {"velero.io/plugin-config": "", "velero.io/change-image-name": "RestoreItemAction"}}});
-    with_object(&kubectl, &["create"], &rules).expect("a configuration");
+    kubectl.create(&rules).expect("a configuration");
     let only = ["--from-backup", "all", "--include-resources", "deployments"];
     run(&[&["restore", "images", "--existing-resource-policy", "update"][..], &only].concat());
     assert_eq!(results(folder.path(), "images"), json!({"errors": {}, "warnings": {}}));

@@ -4,7 +4,7 @@ use crate::faults::namespace;
 use crate::ground::Ground;
 use crate::shop;
 use crate::snapshot::{self, Snapshot};
-use crate::support::{Bed, Client, Sandbox, eventually, local, ok, run, with_object};
+use crate::support::{Bed, Client, Sandbox, eventually, local, ok, run};
 use crate::tea::{Tea, undelete};
 use lifeboat_testbed::{Fault, Kill, Nth, Proxy, Rule, Seen};
 use serde_json::{Value, json};
@@ -208,7 +208,7 @@ fn what_it_needs_is_not_changed_with_what_it_owned() {
     let cup = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "cup", "namespace": "tea",
         "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "kettle", "uid": uid}]},
         "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
-    with_object(&tea.sandbox.kubectl(), &["create"], &cup).unwrap_or_else(|e| panic!("{e:#}"));
+    tea.sandbox.kubectl().create(&cup).unwrap_or_else(|e| panic!("{e:#}"));
     tea.kubectl(&["label", "pvc/leaves", "-n", "tea", "of=today"]);
     tea.back_up("second");
     for object in ["pvc/cup", "pod/kettle"] {
@@ -230,7 +230,7 @@ fn owned(tea: &Tea, name: &str, owner: &str) {
     let uid = tea.get(&format!("cm/{owner}"))["metadata"]["uid"].clone();
     let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "tea",
         "ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap", "name": owner, "uid": uid, "controller": true}]}});
-    with_object(&tea.sandbox.kubectl(), &["create"], &object).unwrap_or_else(|e| panic!("{e:#}"));
+    tea.sandbox.kubectl().create(&object).unwrap_or_else(|e| panic!("{e:#}"));
 }
 
 #[test]
@@ -260,7 +260,7 @@ fn what_it_owned_and_never_comes_back_is_not_missed() {
         json!([{"apiVersion": version, "kind": kind, "name": name, "uid": uid, "controller": true}])
     };
     let make = |object: &Value| {
-        with_object(&tea.sandbox.kubectl(), &["create"], object).unwrap_or_else(|e| panic!("{e:#}"));
+        tea.sandbox.kubectl().create(object).unwrap_or_else(|e| panic!("{e:#}"));
     };
     let template = json!({"spec": {"containers": [{"name": "c", "image": "i"}], "restartPolicy": "Never"}});
     make(&json!({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "brew", "namespace": "tea"},
@@ -299,7 +299,7 @@ fn only_what_it_needs_is_looked_for_in_the_cluster() {
     let maps = ["shop", "tea"].iter().flat_map(|namespace| (0..60).map(move |n| map(namespace, n)));
     let items: Vec<Value> = [namespace("shop"), namespace("tea")].into_iter().chain(maps).collect();
     let all = json!({"apiVersion": "v1", "kind": "List", "items": items});
-    with_object(&bed.plane.kubectl(), &["create"], &all).unwrap_or_else(|e| panic!("{e:#}"));
+    bed.plane.kubectl().create(&all).unwrap_or_else(|e| panic!("{e:#}"));
     assert_eq!(bed.local(&["backup", "first"]).code, 0);
     bed.kubectl(&["delete", "configmap", "leaf-7", "--namespace=shop"]);
     let (proxy, kubeconfig) = Proxy::before_api_server(&bed.plane.kubeconfig(), "proxied").expect("a proxy");
@@ -331,7 +331,7 @@ fn a_deployment_with_what_it_owned_goes_on_as_it_was() {
         json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "shop"},
             "spec": {"replicas": 2, "selector": {"matchLabels": labels}, "template": template}}),
     ] {
-        with_object(&bed.plane.kubectl(), &["create"], &object).unwrap_or_else(|e| panic!("{e:#}"));
+        bed.plane.kubectl().create(&object).unwrap_or_else(|e| panic!("{e:#}"));
     }
     let names = |types: &str| {
         let found = bed.kubectl(&["get", types, "--namespace=shop", "--output=name"]);
@@ -371,14 +371,14 @@ fn what_was_cut_off_goes_on_although_all_objects_are_there() {
         "metadata": {"name": name, "namespace": "shop", "ownerReferences": owners}})
     };
     for object in [namespace("shop"), map("menu", json!([]))] {
-        with_object(&bed.plane.kubectl(), &["create"], &object).unwrap_or_else(|e| panic!("{e:#}"));
+        bed.plane.kubectl().create(&object).unwrap_or_else(|e| panic!("{e:#}"));
     }
     let field = |name: &str, path: &str| {
         bed.kubectl(&["get", "configmap", name, "--namespace=shop", &format!("--output=jsonpath={path}")])
     };
     let owner =
         json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "menu", "uid": field("menu", "{.metadata.uid}")}]);
-    with_object(&bed.plane.kubectl(), &["create"], &map("page", owner)).unwrap_or_else(|e| panic!("{e:#}"));
+    bed.plane.kubectl().create(&map("page", owner)).unwrap_or_else(|e| panic!("{e:#}"));
     assert_eq!(bed.local(&["backup", "first"]).code, 0);
     bed.kubectl(&["delete", "configmap", "page", "menu", "--namespace=shop"]);
 
@@ -432,7 +432,7 @@ fn who_may_edit_a_namespace_brings_its_objects_back() {
         &json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "tenant", "namespace": "shop"},
             "subjects": subject, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"}}),
     ] {
-        with_object(&bed.plane.kubectl(), &["create"], object).unwrap_or_else(|e| panic!("{e:#}"));
+        bed.plane.kubectl().create(object).unwrap_or_else(|e| panic!("{e:#}"));
     }
     assert_eq!(bed.local(&["backup", "first"]).code, 0);
     let token = bed.kubectl(&["create", "token", "tenant", "--namespace=shop"]);

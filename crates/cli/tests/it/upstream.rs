@@ -3,7 +3,7 @@
 
 use crate::faults::namespace;
 use crate::ground::{Ground, Server};
-use crate::support::{Bed, Run, run, with_object};
+use crate::support::{Bed, Run, run};
 use lifeboat_testbed::{Fault, Nth, Proxy, Rule};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 fn create(bed: &Bed, object: &Value) {
-    with_object(&bed.plane.kubectl(), &["create"], object).unwrap_or_else(|e| panic!("{e:#}"));
+    bed.plane.kubectl().create(object).unwrap_or_else(|e| panic!("{e:#}"));
 }
 
 fn object(kind: &str, space: &str, name: &str, labels: &Value) -> Value {

@@ -3,7 +3,7 @@
 
 use crate::faults::namespace;
 use crate::ground::Ground;
-use crate::support::{Run, local, with_object};
+use crate::support::{Run, local};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -453,7 +453,7 @@ fn specs_that_the_api_server_does_not_take_are_refused_by_the_command_too() {
     for (number, (sort, text, expected)) in BARRED.iter().enumerate() {
         let name = format!("barred-{number}");
         for resource in resources((*sort, text), &name) {
-            let taken = with_object(&ground.kubectl(), &["create"], &resource);
+            let taken = ground.kubectl().create(&resource);
             if taken.is_ok() {
                 differences.push(format!("{sort:?} {text:?} was taken"));
             }

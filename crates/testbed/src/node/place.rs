@@ -41,7 +41,7 @@ pub(super) fn until(what: &str, programs: &[&Daemon], holds: impl Fn() -> bool) 
             let logs: Vec<String> = programs.iter().map(|program| program.tail()).collect();
             bail!("{what} is not ready after a minute:\n{}", logs.join("\n--\n"));
         }
-        crate::control_plane::pause();
+        crate::pause::pause();
     }
     Ok(())
 }

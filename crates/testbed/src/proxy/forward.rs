@@ -5,6 +5,7 @@ use super::exec::{self, Containers};
 use super::lock::lock;
 use super::script::{Fault, Kill, Rule, Script, Seen};
 use crate::certificates::Certificates;
+use crate::https::{HttpsClient, https_client, provider};
 use anyhow::{Context, Result, anyhow, bail};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -13,10 +14,7 @@ use http::{HeaderName, HeaderValue, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::{Frame, Incoming};
 use hyper::service::service_fn;
-use hyper_rustls::HttpsConnector;
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::rt::TokioIo;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::path::Path;
@@ -27,7 +25,7 @@ use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-type Upstream = Client<HttpsConnector<HttpConnector>, Stream>;
+type Upstream = HttpsClient<Stream>;
 
 /// A running proxy on a free port of the loopback interface. It speaks plain HTTP where the server behind it does, and
 /// otherwise TLS with a certificate of an authority of its own. Dropping it ends all its connections.
@@ -62,9 +60,6 @@ impl std::fmt::Debug for Shared {
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Time limit of a hanging request, when the client has more patience than any test.
 const HANG: Duration = Duration::from_secs(600);
-/// Shorter than any server keeps an idle connection: a request must not meet one that is being closed.
-const IDLE: Duration = Duration::from_secs(5);
-
 impl Proxy {
     /// Stands before this URL, `http://host:port` or `https://host:port`; the authority (PEM) is the one of the server
     /// behind. Without rules everything passes.
@@ -75,7 +70,7 @@ impl Proxy {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         let upstream: Uri = upstream.parse().context("the URL behind the proxy")?;
         let tls = upstream.scheme_str() == Some("https");
-        let client = client(authority)?;
+        let client = https_client(authority)?;
         let (acceptor, authority) = if tls { serve_tls().map(|(a, ca)| (Some(a), Some(ca)))? } else { (None, None) };
         let shared = Arc::new(Shared {
             upstream,
@@ -188,23 +183,6 @@ impl Drop for Proxy {
             runtime.shutdown_background();
         }
     }
-}
-
-fn client(authority: Option<&str>) -> Result<Upstream> {
-    let mut roots = rustls::RootCertStore::empty();
-    if let Some(pem) = authority {
-        roots.add(CertificateDer::from_pem_slice(pem.as_bytes()).map_err(|e| anyhow!("the authority: {e}"))?)?;
-    }
-    let config = rustls::ClientConfig::builder_with_provider(provider())
-        .with_safe_default_protocol_versions()?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    let connector = hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(config).https_or_http().enable_http1();
-    Ok(Client::builder(TokioExecutor::new()).pool_idle_timeout(IDLE).build(connector.build()))
-}
-
-fn provider() -> Arc<rustls::crypto::CryptoProvider> {
-    Arc::new(rustls::crypto::aws_lc_rs::default_provider())
 }
 
 fn serve_tls() -> Result<(TlsAcceptor, String)> {

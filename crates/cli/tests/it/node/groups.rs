@@ -436,7 +436,7 @@ fn where_the_cluster_serves_no_groups_their_claims_come_back_all_the_same() {
         object
     };
     definitions.iter().for_each(|definition| place.ground.create(&bare(definition)));
-    until_types_are_served(&place.ground.bed.plane.kubectl(), &[]);
+    until_types_are_served(&place.ground.bed.plane, &[]);
     place.ground.create(&bare(&classes));
     let deleted = place.lifeboat(&["backup", "delete", "b", "--confirm"]);
     assert_eq!(deleted.code, 0, "{deleted:?}");

@@ -163,7 +163,7 @@ impl Cluster {
             with_object(&self.ground.kubectl(), &args, definition).unwrap_or_else(|e| panic!("{e:#}: {text}"));
         }
         let names: Vec<&str> = definitions.iter().filter_map(|one| one["metadata"]["name"].as_str()).collect();
-        until_types_are_served(&self.ground.kubectl(), &names);
+        until_types_are_served(&self.ground.bed.plane, &names);
     }
 
     /// Makes a backup of a schedule and waits for its end; `None` when its time was over before anybody saw its end.
