@@ -18,8 +18,7 @@ use crate::volumes::outcomes::Volumes;
 use crate::volumes::side_effects::SideEffects;
 use crate::volumes::snapshot_notes::forget_beside_claim;
 use crate::volumes::snapshots::{
-    asked_for_in_vain, native_snapshots, remove_before, remove_csi, remove_native, remove_untaken,
-    stop_useless_uploads, tell_native,
+    asked_for_in_vain, native_snapshots, remove_before, remove_native, remove_untaken, remove_unwanted, tell_native,
 };
 use lifeboat_api::{Backup, BackupPhase};
 use lifeboat_archive::native_snapshot::NativeSnapshot;
@@ -155,8 +154,7 @@ async fn remove_useless(request: &Request, side_effects: &SideEffects, env: &Env
     let metadata = &request.backup.metadata;
     let is_again = may_be_again(request);
     if is_again || side_effects.snapshots().is_some() {
-        stop_useless_uploads(&request.backup, env, |_| false).await;
-        remove_csi(&metadata.uid, env, |_, _| false).await;
+        remove_unwanted(&request.backup, None, env).await;
     }
     if let Some(native) = side_effects.native() {
         // What this run knows does not depend on its notes, which may be gone with the Backup.
@@ -243,9 +241,7 @@ async fn make(
     if attempt > 1 || learned.volumes.may_have_left_snapshots() {
         // Of claims that an attempt before has found and that are gone, of those that are not in the backup, and what failed and could
         // not be removed then.
-        let (uid, volumes) = (&backup.metadata.uid, &learned.volumes);
-        stop_useless_uploads(&backup, env, |name| volumes.has_upload(name)).await;
-        Box::pin(remove_csi(uid, env, |namespace, name| volumes.has_snapshot(namespace, name))).await;
+        Box::pin(remove_unwanted(&backup, Some(&learned.volumes), env)).await;
     }
     if let Some(native) = side_effects.native() {
         remove_unsaved(native, &mut learned.volumes, env).await;

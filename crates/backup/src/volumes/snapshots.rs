@@ -4,6 +4,7 @@ use crate::action_lane::save::SaveContext;
 use crate::actions::pv::volume_key;
 use crate::env::Env;
 use crate::hook::Commands;
+use crate::volumes::outcomes::Volumes;
 use lifeboat_api::Backup;
 use lifeboat_api::well_known::LABEL_BACKUP_UID;
 use lifeboat_cluster::Cluster;
@@ -167,14 +168,11 @@ impl DueSnapshots {
 /// and the native ones that are noted among its records. Returns true if all snapshots with a known name are gone;
 /// others are reported, and another call finds them. Only people can find a snapshot whose name was never received.
 pub async fn remove_snapshots(backup: &Backup, env: &Env) -> bool {
-    stop_useless_uploads(backup, env, |_| false).await;
     let left = remove_native(env, |_| true).await;
     tell_native(left.as_deref().unwrap_or_default(), &backup.metadata.name, env);
     let is_unheard = |left: &RemainingSnapshot| left.note.snapshot_id.is_empty();
     let is_before_gone = remove_before(&backup.metadata.name, env).await;
-    remove_csi(&backup.metadata.uid, env, |_, _| false).await
-        && is_before_gone
-        && left.is_some_and(|left| left.iter().all(is_unheard))
+    remove_unwanted(backup, None, env).await && is_before_gone && left.is_some_and(|left| left.iter().all(is_unheard))
 }
 
 /// Asks the data movers of a backup to stop, but those whose DataUpload is wanted, by its name: nobody can restore what they would
@@ -245,6 +243,13 @@ pub async fn snapshots_that_stay(backup: &Backup, cluster: &Cluster) -> Option<S
         Ok(count) => Some(format!("{count} objects of its volume snapshots stay in the cluster: {label}")),
         Err(e) => Some(format!("whether volume snapshots of it stay in the cluster is not known ({e}): {label}")),
     }
+}
+
+/// Stops the data movers of a backup, and removes the CSI snapshots that it has taken, but those of the volumes that it has.
+pub(crate) async fn remove_unwanted(backup: &Backup, volumes: Option<&Volumes>, env: &Env) -> bool {
+    stop_useless_uploads(backup, env, |name| volumes.is_some_and(|all| all.has_upload(name))).await;
+    let is_kept = |namespace: &str, name: &str| volumes.is_some_and(|all| all.has_snapshot(namespace, name));
+    remove_csi(&backup.metadata.uid, env, is_kept).await
 }
 
 /// Removes the CSI snapshots that a backup has taken, but those that are to be kept, which go by namespace and name.

@@ -18,6 +18,7 @@ use lifeboat_cluster::MergePatch;
 use lifeboat_object::Results;
 use lifeboat_testbed::{Fault, Nth, Rule};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::time::Duration;
 use tokio::time::sleep;
 
@@ -278,7 +279,7 @@ async fn a_group_of_which_one_snapshot_stays_is_kept_whole() {
     set(&ground, &all[0], DataPathPhase::Completed).await;
     assert_eq!(ended(&ground, false).await.status.phase, Some(BackupPhase::Completed), "{:?}", results(&ground).await);
     crate::snapshotted::eventually("no object of snapshots", async || objects(&ground).await.is_empty()).await;
-    assert_eq!(snapshotter.storage().groups.values().map(|group| group.len()).collect::<Vec<_>>(), [2]);
+    assert_eq!(snapshotter.storage().groups.values().map(BTreeSet::len).collect::<Vec<_>>(), [2]);
 }
 
 #[tokio::test]

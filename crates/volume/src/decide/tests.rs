@@ -314,7 +314,7 @@ fn files_that_a_rule_asks_for_are_not_saved_where_claims_are_left_out() {
 }
 
 #[test]
-fn a_volume_whose_data_is_moved_needs_a_node_agent_or_the_mover_that_it_names() {
+fn data_that_is_moved_needs_a_node_agent_or_the_mover_that_is_named() {
     let moved = |mover: &str| Method::MovedCsiSnapshot { class: "c".into(), data_mover: mover.into(), group: None };
     let files = Method::FsBackup { pod: "p".into(), volume: "v".into() };
     let movers = |are_asked, has_node_agent| BackupMovers { are_asked, has_node_agent };

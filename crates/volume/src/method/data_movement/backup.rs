@@ -25,7 +25,7 @@ use tokio::sync::{Mutex, OnceCell};
 pub(crate) struct DataUploads {
     cluster: Cluster,
     operation: Operation,
-    /// Those that were there when they were first asked for.
+    /// The ones that were there when they were first asked for.
     listed: OnceCell<Result<Vec<DataUpload>, ActionError>>,
     /// The namespaces whose repositories are made.
     repositories: Mutex<BTreeSet<String>>,

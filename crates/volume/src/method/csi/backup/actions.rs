@@ -73,7 +73,7 @@ impl ClaimAction {
     async fn move_data(&self, item: Value, taken: &TakenSnapshot, data_mover: &str) -> BackupItemOutput {
         let key = key_of(&item);
         let Some(claim) = self.verdicts.claim(&key) else { return BackupItemOutput::unchanged(item) };
-        let Some(upload) = self.snapshots.move_data(claim, taken, data_mover).await else {
+        let Some(upload) = self.snapshots.moves().begin(claim, taken, data_mover).await else {
             return BackupItemOutput::unchanged(item);
         };
         let (mut item, upload_key) = (item, upload.key());
@@ -124,12 +124,12 @@ impl BackupItemAction for ClaimAction {
         Ok(BackupItemOutput { additional_items, ..BackupItemOutput::changed(item) })
     }
 
-    async fn progress(&self, operation_id: &str, backup: &Backup) -> Result<OperationProgress, ActionError> {
-        self.snapshots.uploads().progress(operation_id, backup).await
+    async fn progress(&self, operation_id: &str, _: &Backup) -> Result<OperationProgress, ActionError> {
+        self.snapshots.moves().progress(operation_id).await
     }
 
-    async fn cancel(&self, operation_id: &str, backup: &Backup) -> Result<(), ActionError> {
-        self.snapshots.uploads().cancel(operation_id, backup).await
+    async fn cancel(&self, operation_id: &str, _: &Backup) -> Result<(), ActionError> {
+        self.snapshots.moves().cancel(operation_id).await
     }
 
     fn named_if_unchanged(&self, item: &Item, _: &Backup) -> Option<Vec<ObjectKey>> {

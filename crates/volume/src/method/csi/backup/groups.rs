@@ -4,13 +4,14 @@ use crate::facts::{Claim, ClaimKey};
 use crate::group::{beside_note, fallback_note};
 use crate::method::csi::answer::text;
 use crate::method::csi::at_once::AT_ONCE;
+use crate::method::csi::backup::member_snapshot::{MemberSnapshot, snapshots_in};
 use crate::method::csi::backup::members::{GroupName, GroupRequest, group_snapshot, name_of_group};
 use crate::method::csi::backup::outcomes::{SnapshotPromise, TakenGroup, TakenSnapshot};
 use crate::method::csi::backup::refusal::WaitLimit;
 use crate::method::csi::backup::snapshots::{
     BoundTo, Created, CsiSnapshots, PAUSE, ToCreate, WaitFailure, WantedSnapshot,
 };
-use crate::method::csi::content::{DeletionPolicy, SnapshotContent};
+use crate::method::csi::content::DeletionPolicy;
 use crate::method::csi::delete::clean::content_of;
 use crate::method::csi::delete::group_clean::Groups;
 use crate::method::csi::delete::kept_groups::UnretainedGroup;
@@ -68,7 +69,7 @@ impl CsiSnapshots {
             let is_new = promise.is_some();
             promises.extend(promise);
             if is_new && member.is_moved {
-                self.note_moved(&member.claim.key);
+                self.moves().note(&member.claim.key);
             }
             is_new
         });
@@ -338,38 +339,6 @@ fn may_be_there(error: &CsiError) -> bool {
     }
 }
 
-/// The driver's names of the snapshots of a group, as its content lists them in each version of the API.
-fn snapshots_in(content: &Value) -> Vec<String> {
-    let lists = ["volumeSnapshotInfoList", "volumeSnapshotHandlePairList"];
-    let all = lists.iter().filter_map(|list| content["status"][*list].as_array()).flatten();
-    all.filter_map(|one| one["snapshotHandle"].as_str().map(str::to_owned)).collect()
-}
-
-/// A VolumeSnapshot of a group, with its content.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct MemberSnapshot {
-    name: String,
-    /// Its VolumeSnapshotClass; empty for none.
-    class: String,
-    /// The claim that it says it is of; empty when the controller did not know that.
-    claim: String,
-    /// The driver's name of the volume that it is of.
-    volume: String,
-    content: SnapshotContent,
-}
-
-impl MemberSnapshot {
-    fn of(snapshot: &Value, content: &Value) -> Self {
-        Self {
-            name: text(snapshot, "/metadata/name").to_owned(),
-            class: text(snapshot, "/spec/volumeSnapshotClassName").to_owned(),
-            claim: text(snapshot, "/spec/source/persistentVolumeClaimName").to_owned(),
-            volume: text(content, "/spec/source/volumeHandle").to_owned(),
-            content: SnapshotContent::of(content),
-        }
-    }
-}
-
 /// The VolumeSnapshots of a group by its claims.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct MatchedSnapshots {
@@ -455,6 +424,7 @@ const SHORTEST: usize = 6;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::method::csi::content::SnapshotContent;
 
     fn member(name: &str, handle: &str) -> GroupMember {
         let key = ClaimKey { namespace: "n".into(), name: name.into() };
@@ -495,15 +465,5 @@ mod tests {
         let said = group.with_claims("of [volume-12 v1 xvolume-1 volume-1]: é");
         assert_eq!(said, "of [volume-12 (claim b) v1 xvolume-1 volume-1 (claim a)]: é");
         assert_eq!(group.names(), "a, b, c");
-    }
-
-    #[test]
-    fn a_content_lists_the_snapshots_of_its_group_in_each_version() {
-        for list in ["volumeSnapshotInfoList", "volumeSnapshotHandlePairList"] {
-            let content =
-                json!({"status": {list: [{"snapshotHandle": "a", "volumeHandle": "v"}, {"snapshotHandle": "b"}, {}]}});
-            assert_eq!(snapshots_in(&content), ["a", "b"], "{list}");
-        }
-        assert!(snapshots_in(&json!({})).is_empty());
     }
 }

@@ -6,6 +6,7 @@ use crate::method::csi::answer::{failed, is_being_deleted, text};
 use crate::method::csi::api::SnapshotApi;
 use crate::method::csi::backup::follow::{FollowQuery, FollowedSnapshots, SnapshotState};
 use crate::method::csi::backup::listed_snapshots::ListedSnapshots;
+use crate::method::csi::backup::moves::SnapshotMoves;
 use crate::method::csi::backup::outcomes::{Outcomes, SnapshotPromise, TakenSnapshot};
 use crate::method::csi::backup::refusal::{WaitLimit, is_final};
 use crate::method::csi::content::SnapshotContent;
@@ -13,8 +14,7 @@ use crate::method::csi::delete::clean::remove;
 use crate::method::csi::delete::kept_groups::KeptGroups;
 use crate::method::csi::error::CsiError;
 use crate::method::csi::objects::{SnapshotTypes, is_snapshot_of, name_of, selector, snapshot_of};
-use crate::method::data_movement::backup::{BegunUpload, DataUploads};
-use crate::method::data_movement::upload::SnapshotToMove;
+use crate::method::data_movement::backup::DataUploads;
 use crate::method::lock::lock;
 use crate::priority::{Priority, PrioritySlots};
 use crate::record::Report;
@@ -126,7 +126,7 @@ impl CsiSnapshots {
     pub fn begin(&self, claim: &Claim, priority: Priority, wanted: WantedSnapshot) {
         let Some(promise) = self.promise(&claim.key) else { return };
         if wanted.is_moved {
-            self.note_moved(&claim.key);
+            self.moves().note(&claim.key);
         }
         let (this, claim) = (self.clone(), claim.clone());
         let task = async move {
@@ -141,37 +141,10 @@ impl CsiSnapshots {
         self.shared.outcomes.promise(claim)
     }
 
-    /// Notes that the data of a claim is to be moved out of its snapshot.
-    pub(crate) fn note_moved(&self, claim: &ClaimKey) {
-        self.shared.outcomes.note_moved(claim);
-    }
-
-    /// Asks a data mover for the data of a claim, whose snapshot was taken. `None` when that failed, which is the outcome of the claim
-    /// then.
-    pub(crate) async fn move_data(
-        &self,
-        claim: &Claim,
-        taken: &TakenSnapshot,
-        data_mover: &str,
-    ) -> Option<BegunUpload> {
-        let of = SnapshotToMove {
-            namespace: &claim.key.namespace,
-            claim: &claim.key.name,
-            claim_uid: &claim.uid,
-            storage_class: &claim.storage_class,
-            snapshot: &taken.name,
-            snapshot_class: &taken.class,
-            driver: &taken.content.driver,
-            data_mover,
-        };
-        let begun = self.uploads().begin(of, &self.of.backup).await;
-        self.shared.outcomes.note_upload(&claim.key, begun.clone());
-        begun.ok()
-    }
-
-    /// The DataUploads of the backup.
-    pub(crate) fn uploads(&self) -> &DataUploads {
-        &self.shared.uploads
+    /// The movement of the data of the snapshots.
+    pub(crate) fn moves(&self) -> SnapshotMoves<'_> {
+        let SnapshotsState { outcomes, uploads, .. } = &*self.shared;
+        SnapshotMoves { backup: &self.of.backup, outcomes, uploads }
     }
 
     /// Namespaces and names of the DataUploads that were made, by their claims.
@@ -256,7 +229,7 @@ impl CsiSnapshots {
         let _place = self.place(priority).await;
         let (namespace, name) = (claim.key.namespace.as_str(), name_of(&self.of.backup.metadata.uid, claim));
         if wanted.is_moved
-            && let Some(taken) = self.given_to_mover(claim, &name).await?
+            && let Some(taken) = self.moves().begun_before(claim, &name).await?
         {
             return Ok(taken);
         }
@@ -293,22 +266,6 @@ impl CsiSnapshots {
                 Err(error)
             }
         }
-    }
-
-    /// The snapshot of this name of a claim that an attempt before has taken and given to a data mover, whose work goes on or is done:
-    /// the objects of the snapshot may be gone by then.
-    async fn given_to_mover(&self, claim: &Claim, name: &str) -> Result<Option<TakenSnapshot>, CsiError> {
-        let upload = self.uploads().taken_up(&claim.uid, name, &self.of.backup).await;
-        let upload = upload.map_err(|e| CsiError::UploadsUnknown(e.message))?;
-        let Some(snapshot) = upload.and_then(|upload| upload.spec.csi_snapshot.as_ref()) else { return Ok(None) };
-        Ok(Some(TakenSnapshot {
-            namespace: claim.key.namespace.clone(),
-            name: name.to_owned(),
-            class: snapshot.snapshot_class.clone(),
-            content: SnapshotContent { driver: snapshot.driver.clone(), ..SnapshotContent::default() },
-            at: None,
-            group: None,
-        }))
     }
 
     /// Removes objects that were begun and failed. Where that fails too, the sweep of the backup does it.

@@ -22,7 +22,7 @@ use std::collections::BTreeSet;
 pub struct MovedSnapshots {
     /// The claims whose snapshots nobody needs any more.
     pub claims: BTreeSet<ClaimKey>,
-    /// Those of them whose group has other snapshots, which stay in the storage.
+    /// The ones among them whose group has other snapshots, which stay in the storage.
     pub in_kept_groups: BTreeSet<ClaimKey>,
 }
 
