@@ -160,7 +160,7 @@ fn table(found: &ScenarioTests) -> Result<String> {
         };
         out.push_str(&format!("| {name} | {what} | {} |\n", tests.join(", ")));
     }
-    out.push_str("\nNot there yet, by what they need:\n\n");
+    out.push_str("\nNo test stands for these yet, by what they need:\n\n");
     for (need, names) in NOT_THERE {
         out.push_str(&format!("- {need}: {}\n", names.join("; ")));
     }

@@ -144,11 +144,11 @@ fn backups(found: &VeleroInstallation, out: &mut Vec<Finding>) {
     }
     if !found.repositories.is_empty() {
         let names: Vec<&String> = found.repositories.iter().collect();
-        let what = format!("this version neither maintains {} nor deletes what they hold", first_names(&names));
-        out.push(
-            Finding::new(SwitchEffect::Missing, "backup repositories", what)
-                .next("keep what you need to run Velero once more"),
+        let what = format!(
+            "{} are maintained as before, and what a backup has in them is deleted with it; repositories of restic are not read",
+            first_names(&names)
         );
+        out.push(Finding::new(SwitchEffect::Works, "backup repositories", what));
     }
 }
 
@@ -207,13 +207,19 @@ fn annotations(found: &VeleroInstallation, out: &mut Vec<Finding>) {
         ));
     }
     if !pods.with_volumes_by_files.is_empty() {
-        let what = format!(
-            "of {} ask for volumes to be saved by their files, which this version cannot: an error of each volume, and the backup \
-             ends PartiallyFailed",
-            counted(pods.with_volumes_by_files.len(), "pod")
-        );
-        let next = "take the annotation off where snapshots do as well";
-        out.push(Finding::new(SwitchEffect::Missing, "annotations backup.velero.io/backup-volumes", what).next(next));
+        let (of, subject) = (counted(pods.with_volumes_by_files.len(), "pod"), "annotations backup.velero.io/backup-volumes");
+        out.push(match found.node_agents.is_empty() {
+            false => Finding::new(SwitchEffect::Works, subject, format!("of {of}, which count as before")),
+            true => Finding::new(
+                SwitchEffect::Missing,
+                subject,
+                format!(
+                    "of {of} ask for volumes to be saved by their files, and there is no node agent: an error of each volume, and the \
+                     backup ends PartiallyFailed"
+                ),
+            )
+            .next("bring in node agents: install --use-node-agent"),
+        });
     }
 }
 
@@ -373,7 +379,8 @@ mod tests {
                 "Works backups: the cluster keeps 4 backups, to be restored from as before",
                 "Differs data of volumes: the data of volumes of 1 backup lies in repositories, or may: it comes back through node agents; \
                  without one its claims are held back, which each restore says",
-                "Missing backup repositories: this version neither maintains a, b nor deletes what they hold",
+                "Works backup repositories: a, b are maintained as before, and what a backup has in them is deleted with it; repositories of \
+                 restic are not read",
                 "Works ConfigMap p: its resource policies are read as before",
                 "Mend ConfigMap q: it is wrong",
                 "Works ConfigMap classes: configures velero.io/change-storage-class as before",

@@ -69,8 +69,8 @@ pub struct ServerArgs {
     /// Interval at which locations are validated, for locations that set none; 0 for once
     #[arg(long, value_parser = flags::duration, default_value = "1m", value_name = "DURATION")]
     store_validation_frequency: Duration,
-    /// Longest time for the files of all volumes of one restore, for restores without the annotation
-    /// velero.io/pod-volume-timeout; backups do not look at it yet
+    /// Longest time for the files of all volumes of one backup or restore; the annotation velero.io/pod-volume-timeout of a restore says
+    /// otherwise
     #[arg(long, value_parser = flags::duration, default_value = "4h", value_name = "DURATION")]
     fs_backup_timeout: Duration,
     /// Time for which backups are kept that set none
@@ -85,7 +85,7 @@ pub struct ServerArgs {
     /// Back up volumes by their files when backups do not say; node agents do it
     #[arg(long)]
     default_volumes_to_fs_backup: bool,
-    /// Move the data of snapshots when backups do not say (this version cannot: backups with such volumes are refused)
+    /// Move the data of CSI snapshots into repositories when backups do not say; node agents do it
     #[arg(long)]
     default_snapshot_move_data: bool,
     /// Longest time for asynchronous operations, for backups and restores that set none
@@ -98,7 +98,7 @@ pub struct ServerArgs {
     /// time that is at once
     #[arg(long, value_parser = flags::duration, default_value = "0s", value_name = "DURATION")]
     garbage_collection_frequency: Duration,
-    /// Interval at which repositories are maintained, for repositories that set none; 0 for that of their format
+    /// Interval at which repositories are maintained, for repositories that set none; an hour when 0
     #[arg(long, value_parser = flags::duration, default_value = "0s", value_name = "DURATION")]
     default_repo_maintain_frequency: Duration,
     /// Longest wait for a single resource

@@ -205,7 +205,8 @@ pub async fn delete_listed_snapshots(name: &str, uid: &str, env: &Env) -> Result
         };
         if let Err(why) = deleted.await {
             errors.push(format!(
-                "error deleting {} of backup {name} in the repository of namespace {volume_namespace}: {why}; the IDs are kept in {}",
+                "error deleting {} of backup {name} in the repository of namespace {volume_namespace}: {why}; the IDs are kept in {}; \
+                 delete the backup again when that is mended",
                 counted(snapshots.len() as u64, "snapshot"),
                 repository_snapshots_key(name, uid)
             ));

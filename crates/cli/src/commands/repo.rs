@@ -90,7 +90,7 @@ impl RepositoryArgs {
         file.context("--password-file is missing: the file with the password of the repository")
     }
 
-    /// True for the repository of a namespace, which Velero has made.
+    /// True for the repository of a namespace, which a server has made.
     pub(crate) fn is_of_velero(&self) -> bool {
         self.velero.is_some()
     }
@@ -186,7 +186,7 @@ async fn of_velero(bucket: Arc<dyn BlobStore>, namespace: &str) -> Result<Arc<dy
             );
         }
         bail!(
-            "{} has nothing below {prefix}: namespace {namespace} has no kopia repository there (Velero makes one for each \
+            "{} has nothing below {prefix}: namespace {namespace} has no kopia repository there (a server makes one for each \
              namespace whose volumes it saves)",
             bucket.describe()
         );

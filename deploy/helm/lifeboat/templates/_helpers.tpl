@@ -152,10 +152,10 @@ readOnlyRootFilesystem: true
 {{- include "lifeboat.locations" (list . .Values.configuration.volumeSnapshotLocation) -}}
 {{- end -}}
 
-{{/* The ConfigMap with the settings of the Jobs that maintain repositories; empty for none. */}}
+{{/* The ConfigMap with the settings of the Jobs that maintain repositories, made here or there already; empty for none. */}}
 {{- define "lifeboat.maintenanceConfigMap" -}}
 {{- with (.Values.configuration.repositoryMaintenanceJob | default dict).repositoryConfigData -}}
-{{- if or .global .repositories }}{{ .name | default (printf "%s-repo-maintenance" (include "lifeboat.fullname" $)) }}{{ end -}}
+{{- if or .name .global .repositories }}{{ .name | default (printf "%s-repo-maintenance" (include "lifeboat.fullname" $)) }}{{ end -}}
 {{- end -}}
 {{- end -}}
 

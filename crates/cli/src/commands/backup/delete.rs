@@ -5,8 +5,7 @@ use crate::resource::{DeleteArgs, delete, of_which, together};
 use anyhow::{Result, bail};
 use clap::Args;
 use jiff::Timestamp;
-use lifeboat_api::{Backup, DeleteBackupRequest, PodVolumeBackup, Restore, label_value, well_known};
-use lifeboat_archive::layout::REPOSITORY_SNAPSHOTS;
+use lifeboat_api::{Backup, DeleteBackupRequest, Restore, label_value, well_known};
 use lifeboat_backup::unbound_claims;
 use lifeboat_client::Client;
 use lifeboat_lifecycle::phase::backup_expiry::ExpiryInput;
@@ -156,55 +155,16 @@ pub(crate) async fn request_deletion(client: &Client, backup: &Backup, waits_for
     for _ in 0..8 {
         // The server made up a name that is taken: it makes up another one.
         if client.create(&backup.metadata.name, &request).await?.is_some() {
-            return tell_what_stays(client, backup).await;
+            return Ok(());
         }
     }
     bail!("a request to delete backup {} could not be made: its names are taken", backup.metadata.name)
-}
-
-/// Warns of the data of a backup that its deletion leaves in repositories, as far as the cluster knows of any.
-async fn tell_what_stays(client: &Client, backup: &Backup) -> Result<()> {
-    let label = format!("{}={}", well_known::LABEL_BACKUP_NAME, label_value(&backup.metadata.name));
-    // A cluster may not have these types, and they say nothing that the server does not keep.
-    let by_files = client.list::<PodVolumeBackup>(&label).await.unwrap_or_default();
-    let count = by_files.iter().filter(|one| !one.status.snapshot_id.is_empty()).count();
-    let moves = backup.spec.snapshot_move_data == Some(true);
-    if let Some(text) = what_stays(&backup.metadata.name, count, moves) {
-        writeln!(std::io::stderr(), "Warning: {text}")?;
-    }
-    Ok(())
-}
-
-/// The warning of the data in repositories of a backup that is deleted: of so many volumes by their files, and of snapshots that
-/// were moved.
-fn what_stays(name: &str, by_files: usize, moves: bool) -> Option<String> {
-    let of = match (by_files, moves) {
-        (0, false) => return None,
-        (0, true) => "its moved snapshots".to_owned(),
-        (1, _) => "1 volume".to_owned(),
-        (count, _) => format!("{count} volumes"),
-    };
-    Some(format!(
-        "the data of {of} of backup {name} stays in repositories, because this version of Lifeboat does not delete it there; the \
-         server keeps the snapshot IDs of Velero's own mover below {REPOSITORY_SNAPSHOTS} in the storage location"
-    ))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use lifeboat_api::{BackupStorageLocation, BackupStorageLocationPhase};
-
-    #[test]
-    fn who_deletes_a_backup_is_told_what_stays_in_repositories() {
-        assert_eq!(what_stays("b", 0, false), None);
-        for (by_files, moves, expected) in
-            [(1, false, "1 volume"), (2, true, "2 volumes"), (0, true, "its moved snapshots")]
-        {
-            let told = what_stays("b", by_files, moves).unwrap();
-            assert!(told.starts_with(&format!("the data of {expected} of backup b stays in repositories, ")), "{told}");
-        }
-    }
 
     #[test]
     fn a_backup_that_names_no_location_would_be_deleted_in_the_default_one() {

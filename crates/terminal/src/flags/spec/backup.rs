@@ -69,20 +69,19 @@ pub struct BackupSpecArgs {
     /// A ConfigMap with resource policies
     #[arg(long, default_value = "", value_name = "NAME")]
     resource_policies_configmap: String,
-    /// Which data mover moves snapshot data: velero, velero-fs, velero-block or another one's name. Recorded: this
-    /// version moves none
+    /// Which data mover moves snapshot data: velero, which node agents are, or another one's name
     #[arg(long, default_value = "", value_name = "NAME")]
     data_mover: String,
-    /// Move data in full or incrementally. Recorded: this version moves none
+    /// Move data in full or incrementally. Recorded, without effect: each volume is compared with its last snapshot
     #[arg(long, value_parser = flags::optional(flags::backup_type), default_value = "", value_name = "Full|Incremental")]
     backup_type: Optional<BackupType>,
-    /// Files of a volume uploaded at once; the node agent's default when 0. Recorded: this version uploads none
+    /// Files of a volume uploaded at once; the node agent's default when 0.
     #[arg(long, default_value_t = 0, value_name = "N")]
     parallel_files_upload: i64,
     /// Take snapshots of volumes that no policy and no pod says anything else of; volume explain says what comes of it
     #[arg(long, default_value = "")]
     snapshot_volumes: Optional<bool>,
-    /// Move snapshot data to the repository (this version cannot: a backup with such volumes is refused)
+    /// Move the data of CSI snapshots into the repository, by a node agent (`install --use-node-agent`)
     #[arg(long, default_value = "")]
     snapshot_move_data: Optional<bool>,
     /// Save volumes through the file system, by a node agent (`install --use-node-agent`)

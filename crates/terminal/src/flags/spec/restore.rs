@@ -111,10 +111,10 @@ pub struct RestoreSpecArgs {
     /// Leave out the server's default resource modifiers
     #[arg(long)]
     skip_default_resource_modifier: bool,
-    /// Write volume files with holes where the data is zero. Recorded: this version writes none
+    /// Write volume files with holes where the data is zero.
     #[arg(long, default_value = "")]
     write_sparse_files: Optional<bool>,
-    /// Files of a volume downloaded at once; the node agent's default when 0. Recorded: this version downloads none
+    /// Files of a volume downloaded at once; the node agent's default when 0.
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(i64).range(0..), value_name = "N")]
     parallel_files_download: i64,
 }
