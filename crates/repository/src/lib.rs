@@ -15,5 +15,5 @@ mod volume_repository;
 
 pub use clock::repository_clock;
 pub use deletion::{DeletedSnapshot, DeletedSnapshots, SnapshotOwner, WriterOptions, delete_snapshots};
-pub use maintain::{MaintainOptions, MaintenanceSummary, maintain};
+pub use maintain::{MAINTENANCE_ERROR, MaintainOptions, MaintenanceSummary, maintain};
 pub use volume_repository::{CLIENT_NAME, EnsureOptions, RepositoryError, blobs_of, ensure, open, prefix_of};

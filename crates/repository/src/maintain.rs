@@ -17,6 +17,10 @@ const UPLOADS: usize = 4;
 const MOST: usize = 3;
 const LONGEST: usize = 140;
 
+/// The mark in front of the error of a run, in the termination message of its pod and in its log. A server, Velero's too, takes all that
+/// follows for the error (velero: pkg/repository/maintenance).
+pub const MAINTENANCE_ERROR: &str = "Repo maintenance error: ";
+
 /// Options of a run.
 #[derive(Clone)]
 pub struct MaintainOptions {

@@ -1,8 +1,8 @@
 //! `lifeboat repo-maintenance`: the maintenance of one repository, in the pod of a Job of the server (velero:
 //! pkg/cmd/cli/repomantenance).
 //!
-//! A server has started this pod by a Job. The termination message is the report as JSON, or the error behind the mark by which
-//! servers, also those of Velero, find it.
+//! A server has started this pod by a Job. The termination message is the report as JSON, and of a run that failed the error on a line of
+//! its own, behind the mark by which servers, also those of Velero, find it.
 
 use crate::mover::MoverEnv;
 use crate::mover::args::PodArgs;
@@ -11,12 +11,9 @@ use crate::mover::repository::VolumeRepository;
 use anyhow::{Result as AnyResult, bail};
 use clap::Args;
 use lifeboat_mover::protocol::TERMINATION_LIMIT;
-use lifeboat_repository::MaintenanceSummary;
+use lifeboat_repository::{MAINTENANCE_ERROR, MaintenanceSummary};
 use lifeboat_terminal::flags::globals::Globals;
 use std::process::ExitCode;
-
-/// The mark in front of the error of a run.
-const MARK: &str = "Repo maintenance error: ";
 
 /// Maintain the repository of a namespace; the server runs this in Jobs.
 #[derive(Debug, Args)]
@@ -75,28 +72,25 @@ pub struct MaintainedRepository {
 /// # Errors
 /// A termination message that cannot be written.
 pub async fn maintain(env: &MoverEnv, repository: &MaintainedRepository) -> std::io::Result<Result<(), String>> {
-    let ended = match run(env, repository).await {
-        Ok(summary) => match summary.failure() {
-            None => Ok(summary),
-            Some(failure) => Err(failure),
-        },
-        Err(failure) => Err(failure.text()),
-    };
-    match ended {
+    let (summary, failure) = match run(env, repository).await {
         Ok(summary) => {
-            tracing::info!("{summary}");
-            let text = serde_json::to_string(&summary).map_err(std::io::Error::other)?;
-            std::fs::write(&env.termination_file, text)?;
-            Ok(Ok(()))
+            let failure = summary.failure();
+            (Some(summary), failure)
         }
-        Err(failure) => {
-            tracing::error!("{failure}");
-            // A kubelet that cut it off would take away its beginning.
-            let line = cut(&format!("{MARK}{failure}"), TERMINATION_LIMIT);
-            std::fs::write(&env.termination_file, &line)?;
-            Ok(Err(line))
-        }
-    }
+        Err(failure) => (None, Some(failure.text())),
+    };
+    let report = summary.as_ref().map(serde_json::to_string).transpose().map_err(std::io::Error::other)?.unwrap_or_default();
+    let Some(failure) = failure else {
+        summary.iter().for_each(|summary| tracing::info!("{summary}"));
+        std::fs::write(&env.termination_file, report)?;
+        return Ok(Ok(()));
+    };
+    tracing::error!("{failure}");
+    // A kubelet that cut it off would take away its beginning.
+    let line = cut(&format!("{MAINTENANCE_ERROR}{failure}"), TERMINATION_LIMIT);
+    let whole = format!("{report}\n{line}");
+    std::fs::write(&env.termination_file, if whole.len() > TERMINATION_LIMIT { &line } else { whole.trim_start() })?;
+    Ok(Err(line))
 }
 
 async fn run(env: &MoverEnv, repository: &MaintainedRepository) -> Result<MaintenanceSummary, Failure> {

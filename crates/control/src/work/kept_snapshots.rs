@@ -12,8 +12,10 @@ use lifeboat_store::{SnapshotList, Store, StoreError};
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
-/// Longest time for it in one sync; the next one goes on.
-const LONGEST: Duration = Duration::from_secs(120);
+/// Longest time for it in one sync, which it delays; the rest has its turn a day later.
+const LONGEST: Duration = Duration::from_secs(600);
+/// Longest time for the snapshots of one backup, so that a repository that is slow leaves time to others.
+const LONGEST_OF_ONE: Duration = Duration::from_secs(240);
 
 /// Deletes them, once a day and when the server begins. A list whose backup is still there is its own deletion's.
 pub(super) async fn delete_kept_snapshots(context: &Context, store: &Store, location: &BackupStorageLocation) {
@@ -21,14 +23,18 @@ pub(super) async fn delete_kept_snapshots(context: &Context, store: &Store, loca
         return;
     }
     let name = &location.metadata.name;
-    match timeout(LONGEST, Box::pin(delete(context, store, location))).await {
-        Err(_) => tracing::info!(location = name, "snapshots that deleted backups have left are deleted by and by"),
-        Ok(done) => {
-            context.locations.note_kept_snapshots(location.key(), Instant::now());
-            if let Err(e) = done {
-                tracing::warn!(location = name, error = %e, "snapshots that deleted backups have left could not be deleted");
-            }
+    let done = timeout(LONGEST, Box::pin(delete(context, store, location))).await;
+    // Also where the time was not enough: each sync would be that much longer.
+    context.locations.note_kept_snapshots(location.key(), Instant::now());
+    match done {
+        Ok(Ok(())) => {}
+        Ok(Err(e)) => {
+            tracing::warn!(location = name, error = %e, "snapshots that deleted backups have left could not be deleted");
         }
+        Err(_) => tracing::warn!(
+            location = name,
+            "the time was not enough to delete all snapshots that deleted backups have left; it goes on in a day"
+        ),
     }
 }
 
@@ -55,9 +61,13 @@ async fn delete(context: &Context, store: &Store, location: &BackupStorageLocati
             actions: Actions { repositories: Some(repositories.clone()), ..Actions::default() },
             operation: operation(context, &of, context.env.cancel.child_token()),
         };
-        if let Err(errors) = delete_listed_snapshots(&backup, &uid, &env).await {
-            let location = &location.metadata.name;
-            tracing::warn!(backup, location, errors = errors.join("; "), "snapshots of a deleted backup are left");
+        let location = &location.metadata.name;
+        match timeout(LONGEST_OF_ONE, Box::pin(delete_listed_snapshots(&backup, &uid, &env))).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(errors)) => {
+                tracing::warn!(backup, location, errors = errors.join("; "), "snapshots of a deleted backup are left");
+            }
+            Err(_) => tracing::warn!(backup, location, "snapshots of a deleted backup are left: there was no time to delete them"),
         }
     }
     Ok(())

@@ -2,11 +2,9 @@
 
 use jiff::Timestamp;
 use lifeboat_api::{BackupRepositoryMaintenanceResult as Outcome, BackupRepositoryMaintenanceStatus, Time};
-use lifeboat_repository::MaintenanceSummary;
+use lifeboat_repository::{MAINTENANCE_ERROR, MaintenanceSummary};
 use serde_json::Value;
 
-/// The mark in front of the error of a run, in the termination message or log of its pod.
-const MARK: &str = "Repo maintenance error: ";
 /// The message of a run of which nothing says why it failed. compat: Velero's.
 const UNKNOWN: &str = "Repo maintenance failed but result is not retrievable";
 /// The most bytes of a message in the status, of which there are 25.
@@ -117,7 +115,12 @@ impl MaintenanceJob {
                     None => EndedRun { run: run(Outcome::Succeeded, times, ""), summary: None },
                 })
             }
-            JobState::Failed(end, why) => Some(EndedRun::failed(&self.failure(pod, why), [self.started, *end])),
+            JobState::Failed(end, why) => {
+                let message = pod.and_then(terminated).and_then(|ended| ended["message"].as_str());
+                let report = message.and_then(|message| message.split_once(MAINTENANCE_ERROR)).map(|(report, _)| report);
+                let summary = report.and_then(|report| serde_json::from_str(report.trim()).ok());
+                Some(EndedRun { summary, ..EndedRun::failed(&self.failure(pod, why), [self.started, *end]) })
+            }
         }
     }
 
@@ -125,7 +128,7 @@ impl MaintenanceJob {
         let text = |value: &Value| value.as_str().unwrap_or_default().trim().to_owned();
         let ended = pod.and_then(terminated);
         let message = ended.map(|ended| text(&ended["message"])).unwrap_or_default();
-        if let Some((_, error)) = message.split_once(MARK) {
+        if let Some((_, error)) = message.split_once(MAINTENANCE_ERROR) {
             return error.trim().to_owned();
         }
         let last = message.lines().last().map(|line| format!("; the last line of its log: {line}")).unwrap_or_default();
@@ -288,6 +291,17 @@ mod tests {
         let silent = EndedRun { run: run(Outcome::Succeeded, times, ""), summary: None };
         assert_eq!((of(String::new()), succeeded().ended(&[]).unwrap()), (silent.clone(), silent));
         assert_eq!(job(json!({"active": 1})).ended(&[]), None);
+    }
+
+    #[test]
+    fn a_job_of_which_a_step_failed_has_its_error_and_its_report() {
+        let failed_steps = vec!["delete 2 blobs: refused".to_owned()];
+        let summary = MaintenanceSummary { mode: "full".into(), failed: failed_steps, ..MaintenanceSummary::default() };
+        let (report, why) = (serde_json::to_string(&summary).unwrap(), summary.failure().unwrap());
+        let message = format!("{report}\n{MAINTENANCE_ERROR}{why}");
+        let ended = failed().ended(&[ended_pod(json!({"exitCode": 1, "message": message}))]).unwrap();
+        let times = [at("2026-11-28T10:00:01Z"), at("2026-11-28T10:02:00Z")];
+        assert_eq!(ended, EndedRun { run: run(Outcome::Failed, times, &why), summary: Some(summary) });
     }
 
     #[test]
