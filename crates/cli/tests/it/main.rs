@@ -82,6 +82,7 @@ mod unchanged;
 mod undelete;
 mod undelete_shown;
 mod unknown_fields;
+mod uploads;
 mod upstream;
 mod waits;
 mod walk;
