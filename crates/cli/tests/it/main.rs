@@ -83,6 +83,7 @@ mod unchanged;
 mod undelete;
 mod undelete_shown;
 mod unknown_fields;
+mod uploads;
 mod upstream;
 mod waits;
 mod walk;
