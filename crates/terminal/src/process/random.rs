@@ -3,8 +3,11 @@
 use std::sync::Arc;
 use uuid::Uuid;
 
+/// Fills what it is given with random bytes.
+pub type Random = Arc<dyn Fn(&mut [u8]) + Send + Sync>;
+
 /// The random bytes of the operating system.
-pub fn random() -> Arc<dyn Fn(&mut [u8]) + Send + Sync> {
+pub fn random() -> Random {
     Arc::new(|bytes: &mut [u8]| {
         for piece in bytes.chunks_mut(8) {
             let uuid = Uuid::new_v4().into_bytes();
