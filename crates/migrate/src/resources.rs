@@ -207,7 +207,8 @@ fn annotations(found: &VeleroInstallation, out: &mut Vec<Finding>) {
         ));
     }
     if !pods.with_volumes_by_files.is_empty() {
-        let (of, subject) = (counted(pods.with_volumes_by_files.len(), "pod"), "annotations backup.velero.io/backup-volumes");
+        let (of, subject) =
+            (counted(pods.with_volumes_by_files.len(), "pod"), "annotations backup.velero.io/backup-volumes");
         out.push(match found.node_agents.is_empty() {
             false => Finding::new(SwitchEffect::Works, subject, format!("of {of}, which count as before")),
             true => Finding::new(

@@ -167,7 +167,9 @@ mod tests {
     fn next(objects: &Objects) -> DeliveryStep {
         let spec = TargetVolumeSpec { pvc: "data".into(), namespace: "shop".into(), ..TargetVolumeSpec::default() };
         let begun = serde_json::from_value(json!("2026-11-28T12:00:00Z")).unwrap();
-        let delivery = Delivery { volume: "pv-1".into(), reclaim_policy: "Delete".into(), total_bytes: 7, begun };
+        let message = String::new();
+        let delivery =
+            Delivery { volume: "pv-1".into(), reclaim_policy: "Delete".into(), total_bytes: 7, message, begun };
         next_delivery_step(&DeliveryView {
             target_spec: &spec,
             delivery: &delivery,

@@ -91,7 +91,7 @@ pub(crate) enum Step {
     /// Reads the progress and shows it.
     Report,
     /// Brings the volume to its claim. So many bytes are in it, and this agent does it since then.
-    Deliver { total_bytes: i64, since: Timestamp },
+    Deliver { result: TransferResult, since: Timestamp },
     /// Begins another attempt after these movers were killed.
     Again { killed: Vec<KilledMover> },
     /// Removes the pod of a mover that was killed.
@@ -162,8 +162,8 @@ fn has_delivery(transfer: &Transfer) -> bool {
 }
 
 fn delivering(at: &Situation<'_>) -> Step {
-    let total_bytes = at.transfer.delivery().map_or(0, |delivery| delivery.total_bytes);
-    Step::Deliver { total_bytes, since: at.delivery_seen.unwrap_or(at.now) }
+    let result = at.transfer.delivery().map_or_else(|| TransferResult::restored(0), |delivery| delivery.result());
+    Step::Deliver { result, since: at.delivery_seen.unwrap_or(at.now) }
 }
 
 fn is_canceled(transfer: &Transfer) -> bool {
@@ -323,7 +323,7 @@ fn in_progress(at: &Situation<'_>) -> Step {
         // The kubelet takes a volume away with its pod: a mover that ends well then may have read a part.
         Some(PodEnd::Completed(_)) if transfer.kind.is_backup() && at.lost_user_pod.is_some() => {}
         Some(PodEnd::Completed(result)) if transfer.kind.is_delivered() => {
-            return Step::Deliver { total_bytes: result.total_bytes, since: at.now };
+            return Step::Deliver { result, since: at.now };
         }
         Some(PodEnd::Completed(result)) => {
             let is_empty = result.saved.as_ref().is_some_and(|saved| saved.snapshot_id.is_none());

@@ -79,7 +79,8 @@ pub async fn maintain(env: &MoverEnv, repository: &MaintainedRepository) -> std:
         }
         Err(failure) => (None, Some(failure.text())),
     };
-    let report = summary.as_ref().map(serde_json::to_string).transpose().map_err(std::io::Error::other)?.unwrap_or_default();
+    let report =
+        summary.as_ref().map(serde_json::to_string).transpose().map_err(std::io::Error::other)?.unwrap_or_default();
     let Some(failure) = failure else {
         summary.iter().for_each(|summary| tracing::info!("{summary}"));
         std::fs::write(&env.termination_file, report)?;

@@ -1,7 +1,7 @@
 //! The second door: ends a backup whose operations have ended (backup.md 1.15).
 
 use crate::end::look_after::{open_options, read};
-use crate::end::moved_volumes::{failed_moves, moved_snapshots, note_uploads};
+use crate::end::moved_volumes::{failed_moves, moved_snapshots, note_uploads, passed_over, uploads_among};
 use crate::end::post_operation_items::save_again;
 use crate::env::Env;
 use crate::error::FinalizeError;
@@ -14,7 +14,7 @@ use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::operations::BackupOperation;
 use lifeboat_archive::sidecar::{self, ResourceList};
 use lifeboat_archive::volume_info::{BackupVolumeInfo, FAILED, SUCCEEDED};
-use lifeboat_object::{ObjectKey, ResultScope, Results, Severity};
+use lifeboat_object::{ApiResource, ObjectKey, ResultScope, Results, Severity};
 use lifeboat_store::{Content, NewObject, Rewrite, StoreError};
 use lifeboat_volume::csi::{self, SnapshotContent};
 use serde_json::Value;
@@ -58,11 +58,17 @@ async fn end(mut record: Backup, has_failed: bool, is_cancelled: bool, env: &Env
             tell_not_saved(others.len(), env);
             wanted = uploads;
         }
+        let wanted_uploads: Vec<ObjectKey> = wanted.keys().filter(|key| is_upload(key)).cloned().collect();
         let saved = match wanted.is_empty() {
             true => Vec::new(),
             false => Box::pin(save_again(wanted, &record, env)).await?,
         };
-        let ended = volumes(before.volumes.clone(), &saved, &operations);
+        let uploads = all_uploads(&wanted_uploads, &saved, env).await?;
+        for (claim, message) in uploads.values().filter_map(passed_over) {
+            let text = "the data mover has passed over some of the volume";
+            env.operation.journal.item(Severity::Warning, &claim, text, Some(message));
+        }
+        let ended = volumes(before.volumes.clone(), &saved, &uploads, &operations);
         let moved = moved_snapshots(ended.as_ref().or(before.volumes.as_ref()));
         unprotected = failed_moves(ended.as_ref().or(before.volumes.as_ref()));
         change = before.changes(saved, ended, env)?;
@@ -89,6 +95,27 @@ async fn end(mut record: Backup, has_failed: bool, is_cancelled: bool, env: &Env
     record.status.unprotected_volumes += unprotected;
     store(change, &record, env).await?;
     Ok(record)
+}
+
+/// The DataUploads that were to be saved, by name. One that could not be saved is read once more: it alone says where the data of its volume
+/// is. One that is left out is gone.
+async fn all_uploads(
+    wanted: &[ObjectKey],
+    saved: &[ArchiveEntry],
+    env: &Env,
+) -> Result<HashMap<String, DataUpload>, FinalizeError> {
+    let mut uploads = uploads_among(saved);
+    let kind = ApiResource::new(GROUP, DataUpload::VERSION, DataUpload::PLURAL, DataUpload::KIND);
+    for key in wanted {
+        if uploads.contains_key(&key.name) {
+            continue;
+        }
+        let found = env.cluster.get(&kind, key.namespace.as_deref(), &key.name).await?;
+        if let Some(upload) = found.and_then(|body| serde_json::from_slice(&body).ok()) {
+            uploads.insert(key.name.clone(), upload);
+        }
+    }
+    Ok(uploads)
 }
 
 /// Returns true for a DataUpload.
@@ -232,6 +259,7 @@ fn is_of(volume: &BackupVolumeInfo, operation: &BackupOperation) -> bool {
 fn volumes(
     volumes: Option<Vec<BackupVolumeInfo>>,
     saved: &[ArchiveEntry],
+    uploads: &HashMap<String, DataUpload>,
     operations: &[BackupOperation],
 ) -> Option<Vec<BackupVolumeInfo>> {
     let mut volumes = volumes?;
@@ -240,7 +268,7 @@ fn volumes(
     let is_content = |entry: &&ArchiveEntry| entry.resource.resource == "volumesnapshotcontents";
     let contents: HashMap<&str, &ArchiveEntry> =
         saved.iter().filter(is_content).map(|entry| (entry.name.as_str(), entry)).collect();
-    let mut is_changed = note_uploads(&mut volumes, saved, operations);
+    let mut is_changed = note_uploads(&mut volumes, uploads, operations);
     for volume in &mut volumes {
         let operation_id = volume.csi_snapshot_info.as_ref().map_or("", |snapshot| &snapshot.operation_id);
         let Some(operation) = ended.get(operation_id).filter(|operation| is_of(volume, operation)) else { continue };

@@ -5,23 +5,35 @@ use lifeboat_api::well_known::LABEL_ASYNC_OPERATION_ID;
 use lifeboat_api::{DataPathPhase, DataUpload, OperationPhase, Resource};
 use lifeboat_archive::operations::BackupOperation;
 use lifeboat_archive::volume_info::{BackupVolumeInfo, CSI_SNAPSHOT, FAILED, SUCCEEDED, UPLOAD_INFO, UploadInfo};
+use lifeboat_object::{GroupResource, ObjectKey};
 use lifeboat_volume::csi::MovedSnapshots;
 use lifeboat_volume::facts::ClaimKey;
 use lifeboat_volume::is_foreign;
 use std::collections::{BTreeSet, HashMap};
 
-/// Brings into the volume information what came of moving the data of volumes, as the DataUploads say that were saved. Returns true if
-/// that changes it.
+/// The DataUploads among objects that were saved, by name.
+pub(crate) fn uploads_among(saved: &[ArchiveEntry]) -> HashMap<String, DataUpload> {
+    let uploads = saved.iter().filter(|entry| entry.resource.resource == DataUpload::PLURAL);
+    uploads
+        .filter_map(|entry| Some((entry.name.clone(), serde_json::from_slice(&entry.body.to_bytes()).ok()?)))
+        .collect()
+}
+
+/// The words of a data mover about what it passed over in a volume whose data it has moved, with the claim.
+pub(crate) fn passed_over(upload: &DataUpload) -> Option<(ObjectKey, &str)> {
+    let DataUpload { spec, status, .. } = upload;
+    let is_told = !status.snapshot_id.is_empty() && !status.message.is_empty();
+    let claims = GroupResource::new("", "persistentvolumeclaims");
+    is_told.then(|| (ObjectKey::new(claims, Some(&spec.source_namespace), &spec.source_pvc), status.message.as_str()))
+}
+
+/// Brings into the volume information what came of moving the data of volumes, as these DataUploads say. Returns true if that changes
+/// it.
 pub(crate) fn note_uploads(
     volumes: &mut [BackupVolumeInfo],
-    saved: &[ArchiveEntry],
+    uploads: &HashMap<String, DataUpload>,
     operations: &[BackupOperation],
 ) -> bool {
-    let uploads: HashMap<&str, DataUpload> = saved
-        .iter()
-        .filter(|entry| entry.resource.resource == DataUpload::PLURAL)
-        .filter_map(|entry| Some((entry.name.as_str(), serde_json::from_slice(&entry.body.to_bytes()).ok()?)))
-        .collect();
     let ended: HashMap<&str, &BackupOperation> =
         operations.iter().map(|operation| (operation.spec.operation_id.as_str(), operation)).collect();
     let mut is_changed = false;
@@ -56,7 +68,7 @@ fn end(volume: &mut BackupVolumeInfo, info: &mut UploadInfo, upload: Option<&Dat
     (if is_moved { SUCCEEDED } else { FAILED }).clone_into(&mut volume.result);
     if !is_moved {
         let is_unknown = operation.status.phase == Some(OperationPhase::Completed);
-        let gone = "its DataUpload, which says where its data is, could not be read any more";
+        let gone = "its DataUpload, which says where its data is, is gone: make another backup";
         volume.message = if is_unknown { gone.to_owned() } else { operation.status.error.clone() };
     }
 }

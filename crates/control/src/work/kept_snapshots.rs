@@ -67,7 +67,11 @@ async fn delete(context: &Context, store: &Store, location: &BackupStorageLocati
             Ok(Err(errors)) => {
                 tracing::warn!(backup, location, errors = errors.join("; "), "snapshots of a deleted backup are left");
             }
-            Err(_) => tracing::warn!(backup, location, "snapshots of a deleted backup are left: there was no time to delete them"),
+            Err(_) => tracing::warn!(
+                backup,
+                location,
+                "snapshots of a deleted backup are left: there was no time to delete them"
+            ),
         }
     }
     Ok(())

@@ -67,7 +67,7 @@ impl Actor {
             Step::ShowCanceling => self.store(transfer, patch::show_canceling(transfer)).await,
             Step::Note { message } => self.store(transfer, patch::note(transfer, &message)).await,
             Step::Report => self.report(transfer).await,
-            Step::Deliver { total_bytes, since } => Box::pin(self.deliver(transfer, total_bytes, since)).await,
+            Step::Deliver { result, since } => Box::pin(self.deliver(transfer, &result, since)).await,
             Step::Again { killed } => self.begin_again(transfer, &killed).await,
             Step::RemoveKilledPod => {
                 remove_pod(&self.kube, transfer).await?;

@@ -30,7 +30,7 @@ impl Actor {
     pub(super) async fn deliver(
         &self,
         transfer: &Transfer,
-        total_bytes: i64,
+        result: &TransferResult,
         since: Timestamp,
     ) -> Result<Acted, ClusterError> {
         let TransferRequest::DataDownload(spec) = &transfer.request else { return Ok(Acted::More) };
@@ -39,7 +39,7 @@ impl Actor {
         let claim = self.kube.find(&resources::claims(), own, &transfer.meta.name).await?;
         let claim = claim.filter(|claim| is_owned_by(claim, &transfer.meta.uid));
         let Some(delivery) = transfer.delivery() else {
-            return self.begin_delivery(transfer, claim.as_ref(), total_bytes).await;
+            return self.begin_delivery(transfer, claim.as_ref(), result).await;
         };
         let volume = self.kube.find(&resources::volumes(), None, &delivery.volume).await?;
         let target = self.kube.find(&resources::claims(), Some(&target_spec.namespace), &target_spec.pvc).await?;
@@ -86,7 +86,7 @@ impl Actor {
             }
             DeliveryStep::Done => {
                 let (phase, message) = (DataPathPhase::Completed, String::new());
-                let result = Some(TransferResult::restored(delivery.total_bytes));
+                let result = Some(delivery.result());
                 self.end(transfer, &Ending { phase, message, result, has_no_pod: false }).await
             }
             DeliveryStep::Failed(why) => self.fail(transfer, undelivered(&delivery, &why)).await,
@@ -97,7 +97,7 @@ impl Actor {
         &self,
         transfer: &Transfer,
         claim: Option<&Value>,
-        total_bytes: i64,
+        result: &TransferResult,
     ) -> Result<Acted, ClusterError> {
         let volume = claim.map_or("", |claim| text(claim, &["spec", "volumeName"]));
         let found = match volume {
@@ -114,7 +114,8 @@ impl Actor {
         let delivery = Delivery {
             volume: volume.to_owned(),
             reclaim_policy: text(&found, &["spec", "persistentVolumeReclaimPolicy"]).to_owned(),
-            total_bytes,
+            total_bytes: result.total_bytes,
+            message: result.message.clone(),
             begun: Time::new(self.now),
         };
         self.store(transfer, begin(transfer, &delivery)).await

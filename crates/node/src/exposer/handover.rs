@@ -5,8 +5,8 @@
 //! retain the snapshot, and only when it was read back as such, source and content go.
 
 use crate::exposer::moved_snapshot::{
-    CopyOwner, MovedSnapshot, content_copy, content_of, handle_of, is_being_deleted, is_in_group, snapshot_copy,
-    source_name,
+    CopyOwner, MovedSnapshot, content_copy, content_of, handle_of, is_being_deleted, is_in_group, may_be_source,
+    snapshot_copy, source_name,
 };
 use crate::kube::{text, uid};
 use crate::transfer::Transfer;
@@ -125,7 +125,8 @@ pub(crate) fn next_step(view: &HandoverView<'_>) -> HandoverStep {
 /// The copies that are still to be made.
 fn copied(view: &HandoverView<'_>, copy: Option<&Value>) -> HandoverStep {
     let source_name = source_name(view.spec);
-    let Some(source) = view.source.filter(|source| !is_being_deleted(source)) else {
+    let is_it = |source: &&Value| !is_being_deleted(source) && may_be_source(view.transfer, source);
+    let Some(source) = view.source.filter(is_it) else {
         return HandoverStep::Failed(format!("the {source_name}, which is to be moved, is gone; make another backup"));
     };
     if source["status"]["readyToUse"] != true {

@@ -6,8 +6,9 @@
 
 use crate::kube::{text, uid};
 use crate::transfer::Transfer;
-use lifeboat_api::DataUploadSpec;
+use jiff::Timestamp;
 use lifeboat_api::well_known::ANNOTATION_VOLUME_GROUP_SNAPSHOT_HANDLE;
+use lifeboat_api::{DataUploadSpec, Time};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -127,6 +128,14 @@ pub(crate) fn content_of(snapshot: &Value) -> &str {
 /// Returns true if an object was told to go.
 pub(crate) fn is_being_deleted(object: &Value) -> bool {
     !object["metadata"]["deletionTimestamp"].is_null()
+}
+
+/// Returns true if a source may be the one that a DataUpload asks for: the engine takes the snapshot first. One that is younger has the
+/// same name, and is that of the next attempt of the backup.
+pub(crate) fn may_be_source(transfer: &Transfer, source: &Value) -> bool {
+    let made = text(source, &["metadata", "creationTimestamp"]).parse::<Timestamp>().ok();
+    let asked = transfer.meta.creation_timestamp.map(Time::timestamp);
+    made.zip(asked).is_none_or(|(made, asked)| made <= asked)
 }
 
 /// Returns true if a snapshot was taken together with those of other volumes. Drivers delete such a group as a whole only.

@@ -6,7 +6,7 @@
 use crate::exposer::handover::{ReleaseStep, release, with_policy};
 use crate::exposer::made_volume::{deletion_patch, is_of_claim};
 use crate::exposer::moved_snapshot::{
-    ANNOTATION_MADE_VOLUME, CopyOwner, MovedSnapshot, handle_of, is_being_deleted, is_in_group,
+    ANNOTATION_MADE_VOLUME, CopyOwner, MovedSnapshot, handle_of, is_being_deleted, is_in_group, may_be_source,
 };
 use crate::kube::{text, uid};
 use crate::transfer::Transfer;
@@ -153,7 +153,7 @@ fn source_step(view: &RemovalView<'_>, copy: Option<&Value>, copy_content: Optio
     if copy.and_then(noted).is_some_and(|moved: MovedSnapshot| moved.is_in_group) {
         return None;
     }
-    let source = source.filter(|source| !is_being_deleted(source))?;
+    let source = source.filter(|source| !is_being_deleted(source) && may_be_source(view.transfer, source))?;
     match content.filter(|content| text(content, &["spec", "deletionPolicy"]) != "Delete") {
         Some(content) if !handle_of(content).is_empty() => Some(ReleaseStep::PatchContent {
             name: text(content, &["metadata", "name"]).to_owned(),

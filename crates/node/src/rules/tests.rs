@@ -263,7 +263,7 @@ fn a_running_transfer_ends_as_its_pod_does() {
     let running = pod(json!({"phase": "Running"}));
     for (kind, done) in [
         (TransferKind::PodVolumeRestore, completed()),
-        (TransferKind::DataDownload, Step::Deliver { total_bytes: 7, since: now() }),
+        (TransferKind::DataDownload, Step::Deliver { result: TransferResult::restored(7), since: now() }),
     ] {
         for (changes, pod, expected) in [
             (json!({}), Some(running.clone()), Step::Nothing),
@@ -420,13 +420,13 @@ fn a_delivery_that_was_begun_goes_on_without_its_pod() {
     let delivery = r#"{"volume":"pv-1","reclaimPolicy":"Delete","totalBytes":9,"begun":"2026-11-28T11:59:00Z"}"#;
     let annotations = json!({"metadata": {"annotations": {"lifeboat.io/delivery": delivery}}});
     let delivered = transfer(TransferKind::DataDownload, "InProgress", annotations);
-    let goes_on = Step::Deliver { total_bytes: 9, since: now() };
+    let goes_on = Step::Deliver { result: TransferResult::restored(9), since: now() };
     assert_eq!(next_step(&situation(&delivered)), goes_on);
     // It counts from the first look of an agent, which may be that of any node.
     let seen = now() - SignedDuration::from_secs(7);
     for (owner, expected) in [
-        (Owner::Us, Step::Deliver { total_bytes: 9, since: seen }),
-        (Owner::Nobody("node n1 is gone".into()), Step::Deliver { total_bytes: 9, since: seen }),
+        (Owner::Us, Step::Deliver { result: TransferResult::restored(9), since: seen }),
+        (Owner::Nobody("node n1 is gone".into()), Step::Deliver { result: TransferResult::restored(9), since: seen }),
         (Owner::Other, Step::Nothing),
     ] {
         assert_eq!(next_step(&Situation { owner, delivery_seen: Some(seen), ..situation(&delivered) }), expected);

@@ -21,10 +21,11 @@ use tokio::time::{Instant, sleep};
 const HEAD: usize = 46;
 /// Bytes of the hash.
 const HASH: usize = 8;
-/// The longest wait for a resource of an earlier attempt that is to go.
-const REPLACING: Duration = Duration::from_secs(30);
-/// The pause between two looks at it.
-const PAUSE: Duration = Duration::from_millis(200);
+/// The longest wait for a resource of an earlier attempt that is to go. A node agent first removes what it has made for it, and storage
+/// takes its time to delete a volume and a snapshot: the agent waits for ten minutes itself.
+const REPLACING: Duration = Duration::from_secs(660);
+/// The pauses between two looks at it: the first, which doubles, and the longest.
+const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(5)];
 
 /// The name of the resource that the owner with this metadata makes for this.
 pub(crate) fn child_name(owner: &ObjectMeta, purpose: &[&str]) -> String {
@@ -93,16 +94,18 @@ pub(crate) async fn make_or_take_up<R: Resource + Serialize + DeserializeOwned>(
     let body = serde_json::to_vec(resource).map_err(|e| format!("cannot write the {} {name}: {e}", R::KIND))?;
     let kind = resource_type::<R>();
     let deadline = Instant::now() + REPLACING;
+    let [mut pause, longest] = PAUSES;
     loop {
         match cluster.create(&kind, Some(namespace), name, WriteBody::of(body.clone().into())).await {
             Ok(_) => return Ok(()),
             Err(e) if e.is_already_exists() => {}
             Err(e) => return Err(e.to_string()),
         }
-        let Some(found) = cluster.get(&kind, Some(namespace), name).await.map_err(|e| e.to_string())? else { continue };
+        let found = cluster.get(&kind, Some(namespace), name).await.map_err(|e| e.to_string())?;
         let unreadable = |e| format!("the {} {name} cannot be read: {e}", R::KIND);
-        let found_metadata: Described = serde_json::from_slice(&found).map_err(unreadable)?;
-        if is_usable(&serde_json::from_slice(&found).map_err(unreadable)?) {
+        if let Some(found) = &found
+            && is_usable(&serde_json::from_slice(found).map_err(unreadable)?)
+        {
             return Ok(());
         }
         if Instant::now() > deadline {
@@ -111,10 +114,15 @@ pub(crate) async fn make_or_take_up<R: Resource + Serialize + DeserializeOwned>(
                 R::KIND
             ));
         }
-        if found_metadata.metadata.deletion_timestamp.is_none() {
-            cluster.delete(&kind, Some(namespace), name).await.map_err(|e| e.to_string())?;
+        if let Some(found) = &found {
+            let Described { metadata } = serde_json::from_slice(found).map_err(unreadable)?;
+            if metadata.deletion_timestamp.is_none() {
+                let deleted = cluster.delete_exactly(&kind, Some(namespace), name, &metadata.uid).await;
+                deleted.map_err(|e| e.to_string())?;
+            }
         }
-        sleep(PAUSE).await;
+        sleep(pause).await;
+        pause = (pause * 2).min(longest);
     }
 }
 

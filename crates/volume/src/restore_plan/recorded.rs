@@ -4,6 +4,7 @@ use lifeboat_api::well_known::{ANNOTATION_CSI_DRIVER_NAME, ANNOTATION_VOLUME_SNA
 use lifeboat_archive::native_snapshot::NativeSnapshot;
 use lifeboat_archive::volume_info::{
     BackupVolumeInfo, CSI_SNAPSHOT, CsiSnapshotInfo, FAILED, NATIVE_SNAPSHOT, POD_VOLUME_BACKUP, PVB_INFO, SUCCEEDED,
+    UPLOAD_INFO,
 };
 use lifeboat_object::{GroupResource, ObjectKey};
 use serde_json::Value;
@@ -134,20 +135,21 @@ pub struct VolumeFiles {
     pub snapshots: Vec<Value>,
 }
 
-/// Returns true if the files of a volume were saved and there were none: such a backup has no snapshot.
+/// Returns true if a mover has saved a volume and nothing was in it: such a backup has no snapshot in the repository.
 fn was_empty(info: &BackupVolumeInfo) -> bool {
-    let files = info.other.get(PVB_INFO);
-    info.result == SUCCEEDED && files.is_some_and(|files| files["snapshotHandle"].as_str().is_none_or(str::is_empty))
+    let moved = info.other.get(if info.snapshot_data_moved { UPLOAD_INFO } else { PVB_INFO });
+    info.result == SUCCEEDED && moved.is_some_and(|moved| moved["snapshotHandle"].as_str().is_none_or(str::is_empty))
 }
 
 impl RecordedMethod {
     fn of(info: &BackupVolumeInfo) -> Self {
         match (has_failed(info), info.snapshot_data_moved, info.backup_method.as_str()) {
             (true, ..) => Self::Failed,
+            // It was empty: there is nothing to bring back.
+            (false, true, _) if was_empty(info) && !moved_snapshot(info).is_foreign() => Self::Other,
             (false, true, _) => Self::MovedCsiSnapshot { is_foreign: moved_snapshot(info).is_foreign() },
             (false, false, NATIVE_SNAPSHOT) => Self::NativeSnapshot,
             (false, false, CSI_SNAPSHOT) => Self::CsiSnapshot,
-            // It was empty: there is nothing to bring back.
             (false, false, POD_VOLUME_BACKUP) if was_empty(info) => Self::Other,
             (false, false, POD_VOLUME_BACKUP) => Self::PodVolumeBackup,
             (false, false, _) => Self::Other,

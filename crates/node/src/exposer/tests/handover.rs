@@ -345,6 +345,18 @@ fn a_removal_after_any_step_leaves_nothing_and_deletes_the_snapshot() {
 }
 
 #[test]
+fn a_snapshot_of_the_next_attempt_is_neither_taken_nor_removed() {
+    let transfer = upload(json!({"metadata": {"creationTimestamp": "2026-11-28T12:00:00Z"}}));
+    for (made, is_its_own) in [("2026-11-28T12:00:00Z", true), ("2026-11-28T12:00:01Z", false)] {
+        let mut cluster = ScriptedCluster::new(false);
+        cluster.source.as_mut().unwrap()["metadata"]["creationTimestamp"] = json!(made);
+        assert_eq!(matches!(cluster.handover(&transfer), HandoverStep::CreateSnapshot(_)), is_its_own, "{made}");
+        while cluster.remove(&transfer) {}
+        assert_eq!(cluster.has_snapshot, !is_its_own, "{made}");
+    }
+}
+
+#[test]
 fn a_source_that_is_not_ready_is_waited_for_with_its_error() {
     let transfer = upload(json!({}));
     let step = |change: &dyn Fn(&mut ScriptedCluster)| {

@@ -117,7 +117,8 @@ impl MaintenanceJob {
             }
             JobState::Failed(end, why) => {
                 let message = pod.and_then(terminated).and_then(|ended| ended["message"].as_str());
-                let report = message.and_then(|message| message.split_once(MAINTENANCE_ERROR)).map(|(report, _)| report);
+                let report =
+                    message.and_then(|message| message.split_once(MAINTENANCE_ERROR)).map(|(report, _)| report);
                 let summary = report.and_then(|report| serde_json::from_str(report.trim()).ok());
                 Some(EndedRun { summary, ..EndedRun::failed(&self.failure(pod, why), [self.started, *end]) })
             }
