@@ -108,7 +108,7 @@ const NOT_THERE: [(&str, &[&str]); 3] = [
             "UploaderConfig",
         ],
     ),
-    ("data movement", &["BackupVolumeInfo, CSIDataMover", "Migration, DataMover"]),
+    ("data movement", &["Migration, DataMover"]),
     ("the node agent", &["NodeAgentConfig, CachePVC", "NodeAgentConfig, LoadAffinity"]),
 ];
 

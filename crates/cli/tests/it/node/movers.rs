@@ -1,7 +1,7 @@
 //! Node agents and the pods that move the bytes of volumes, from the image of the program.
 
 use super::place::Place;
-use crate::support::comes_to_be;
+use crate::support::{comes_to_be, gunzip_json};
 use lifeboat_testbed::{LIFEBOAT_IMAGE, import_program};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -210,6 +210,8 @@ fn files_of_volumes_are_saved_and_come_back_with_owners_and_modes() {
 }
 
 /// A claim with files and one of a block device are moved out of their snapshots, and everything is lost.
+///
+/// scenario: BackupVolumeInfo, CSIDataMover
 #[test]
 #[ignore = "needs a node: make test-node"]
 fn snapshots_are_moved_and_come_back() {
@@ -244,6 +246,12 @@ fn snapshots_are_moved_and_come_back() {
     let uploads = || ground.bed.kubectl(&["get", "datauploads", "-n", &place.own, "-o", "yaml"]);
     assert_eq!((saved.code, &facts["status"]["phase"]), (0, &json!("Completed")), "{saved:?} {facts} {}", uploads());
     assert_eq!(facts["status"]["backupItemOperationsCompleted"], 2);
+    let infos = gunzip_json(&ground.s3.file("server", "installed/backups/b/b-volumeinfo.json.gz"));
+    for info in infos.as_array().expect("a list") {
+        let moved = &info["snapshotDataMovementInfo"];
+        let facts = (&info["snapshotDataMoved"], &info["result"], moved["snapshotHandle"].as_str().map(str::len));
+        assert_eq!(facts, (&json!(true), &json!("succeeded"), Some(32)), "{info}");
+    }
     let is_left = |kind: &str, namespace: &str| ground.bed.kubectl(&["get", kind, "-n", namespace, "-o", "name"]);
     let no_snapshots = || {
         let contents = ground.bed.kubectl(&["get", "volumesnapshotcontents", "-o", "name"]);
