@@ -270,7 +270,7 @@ async fn a_failed_backup_takes_the_snapshots_along_that_its_volumes_had_got() {
     let mut env = ground.env(ground.store());
     env.actions.repositories = Some(repositories.clone());
     assert_eq!(run_delete_actions(&backup, "u", &env).await, Ok(()));
-    let asked = repositories.asked.lock().unwrap();
+    let asked = std::mem::take(&mut *repositories.asked.lock().unwrap());
     let ids: Vec<&str> = asked.iter().flat_map(|one| &one.snapshot_ids).map(String::as_str).collect();
     assert_eq!(ids, ["m-1", "k-1"]);
     assert_eq!(ground.store().lists_of_repository_snapshots().await.unwrap(), []);

@@ -78,5 +78,5 @@ fn a_deleted_backup_takes_its_snapshots_in_repositories_along() {
     let left: Vec<&Value> = left.as_array().into_iter().flatten().map(|one| &one["id"]).collect();
     assert_eq!(left, [&ids[1]]);
     let lists = std::fs::read_dir(bucket.join("metadata/lifeboat-repository-snapshots"));
-    assert_eq!(lists.map(|all| all.count()).unwrap_or_default(), 0, "a list is left");
+    assert_eq!(lists.map(Iterator::count).unwrap_or_default(), 0, "a list is left");
 }
