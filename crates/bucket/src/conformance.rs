@@ -75,7 +75,7 @@ pub async fn retention_is_honoured(
     retention_is_extended(store, until, is_kept).await;
 }
 
-/// An object is kept longer than it was kept before, or for the first time, and never shorter.
+/// An object is kept longer than it was kept before, or for the first time, and never shorter or in a weaker mode.
 async fn retention_is_extended(
     store: &dyn BlobStore,
     until: SystemTime,
@@ -93,6 +93,11 @@ async fn retention_is_extended(
         store.retain(key, of(until)).await.expect(key);
         assert!(is_kept(key, of(later)).await, "{key} is kept for a shorter time");
     }
+    let strong = |until| Retention { mode: RetentionMode::Compliance, until };
+    let options = PutOptions { retention: Some(strong(until)), ..PutOptions::default() };
+    store.put("k/strong", Bytes::from_static(b"strong").into(), options).await.expect("k/strong");
+    store.retain("k/strong", of(later)).await.expect("k/strong");
+    assert!(is_kept("k/strong", strong(later)).await, "the stronger mode was not kept longer");
     assert_eq!(kind(store.retain("k/none", of(later)).await), Some(ErrorKind::NotFound));
 }
 

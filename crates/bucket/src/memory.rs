@@ -96,9 +96,7 @@ impl BlobStore for Memory {
         let mut objects = self.lock();
         let stored =
             objects.get_mut(key).ok_or_else(|| fail(ErrorKind::NotFound, "retain", key, "it does not exist"))?;
-        if stored.retention.is_none_or(|before| before.until < retention.until) {
-            stored.retention = Some(retention);
-        }
+        stored.retention = Some(stored.retention.map_or(retention, |before| before.extended(retention)));
         Ok(())
     }
 

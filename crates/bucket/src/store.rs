@@ -79,8 +79,17 @@ pub struct Retention {
     pub until: SystemTime,
 }
 
-/// The users that a retention binds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+impl Retention {
+    /// The retention of an object that is kept so already and is to be kept as `wanted`: no store takes back a stronger mode or
+    /// a later time.
+    #[must_use]
+    pub fn extended(self, wanted: Self) -> Self {
+        if self.until >= wanted.until { self } else { Self { mode: self.mode.max(wanted.mode), until: wanted.until } }
+    }
+}
+
+/// The users that a retention binds, the weaker mode first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RetentionMode {
     /// All users but those with the right to end it.
     Governance,
@@ -165,7 +174,7 @@ pub trait BlobStore: Debug + Send + Sync {
     async fn put(&self, key: &str, body: Body, options: PutOptions) -> Result<u64, BucketError>;
 
     /// Keeps the newest version of an object from being deleted or replaced until then, whatever kept it before. One that is kept
-    /// longer already stays so. A store that cannot do that, or not to this object, refuses it as [`ErrorKind::Unsupported`] or
+    /// longer already stays so, and a stronger mode stays what it is. A store that cannot do that, or not to this object, refuses it as [`ErrorKind::Unsupported`] or
     /// [`ErrorKind::Invalid`]; none ignores it.
     async fn retain(&self, key: &str, retention: Retention) -> Result<(), BucketError> {
         let _ = retention;

@@ -166,6 +166,11 @@ impl Contents {
         *self.inner.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The time by the clock of the repository.
+    pub(crate) fn now(&self) -> UnixNanos {
+        (self.inner.clock)()
+    }
+
     /// True where `then` is at most `age` nanoseconds ago. A clock that was set back says nothing of the age.
     fn is_younger(&self, then: UnixNanos, age: i64) -> bool {
         (0..=age).contains(&(self.inner.clock)().0.saturating_sub(then.0))

@@ -97,18 +97,32 @@ async fn change(
             PasswordStage::Done => return Ok(result.unwrap_or(PasswordChanged::Before)),
         };
         result.get_or_insert(of_stage);
-        perform(blobs, plan, clock).await?;
+        perform(blobs, keys, plan, clock).await?;
     }
-    let why = "its password was changed by somebody else at the same time: find out which one opens it, and try again";
-    Err(KopiaError::refused(format!("change the password of the repository in {}", blobs.location()), why))
+    Err(changed_meanwhile(blobs))
 }
 
-async fn perform(blobs: &Blobs, plan: PasswordPlan, clock: &Clock) -> Result<(), KopiaError> {
+fn changed_meanwhile(blobs: &Blobs) -> KopiaError {
+    let why = "somebody else has changed its password at the same time. Find out which password opens it now, see that nobody else \
+               changes it, and change it once more: from that one, to any other. If that is refused because the settings cannot be \
+               read, change it from that one to the one that this change was to give it";
+    KopiaError::refused(format!("change the password of the repository in {}", blobs.location()), why)
+}
+
+/// Performs the steps. Settings are put, and the note with them is deleted, only while the format has the new password: after
+/// another change at the same time they belong to that.
+async fn perform(blobs: &Blobs, keys: &PasswordKeys, plan: PasswordPlan, clock: &Clock) -> Result<(), KopiaError> {
     let put = async |name: &str, bytes: Vec<u8>| {
         let retention = object_lock(plan.retention.as_ref(), name, clock());
         blobs.put_with(name, bytes.into(), PutOptions { retention, ..PutOptions::default() }).await
     };
     for step in plan.steps {
+        if matches!(step, PasswordStep::PutConfig(_) | PasswordStep::DeleteNote) {
+            let format = read_format(blobs).await?;
+            if !keys.new_opens(&format).map_err(|error| refused(blobs, error))? {
+                return Err(changed_meanwhile(blobs));
+            }
+        }
         match step {
             PasswordStep::PutNote(bytes) => put(NOTE, bytes).await?,
             PasswordStep::DeleteConfig => blobs.delete(&[BLOB_CONFIG.to_owned()]).await?,
@@ -236,5 +250,56 @@ mod tests {
             format!("delete {NOTE}"),
         ];
         assert_eq!(killed, expected);
+    }
+
+    #[tokio::test]
+    async fn of_two_changes_at_once_one_counts_with_its_settings() {
+        let derived = Derived::of(None).await;
+        let store = derived.fixture.store().await;
+        let other = {
+            let format = read_format(&Blobs::open(store.clone()).await.unwrap()).await.unwrap();
+            let keys = PasswordKeys::derive(&format, &password(), &Password::new("other".to_owned())).unwrap();
+            Derived { fixture: Fixture::new(&NewRepository::default()), keys }
+        };
+        let mut at = 0;
+        loop {
+            let copy = derived.fixture.store().await;
+            let faulty = Faulty::new(copy, Trouble::Fails, at, false);
+            derived.change(faulty.clone()).await.unwrap_err();
+            if faulty.failed.lock().unwrap().as_deref() == Some(&format!("put {FORMAT}")) {
+                break;
+            }
+            at += 1;
+        }
+        // Both have planned. The other one has stored its format, and goes on when this one has ended.
+        let paused = |at, after_effect| Faulty::new(store.clone(), Trouble::Pauses, at, after_effect);
+        // The settings are deleted already, so that the other one has a call less.
+        let (own, others) = (paused(at, false), paused(at - 1, true));
+        let ended = tokio::sync::Notify::new();
+        let changed = async {
+            own.killed.notified().await;
+            let change = other.change(others.clone());
+            tokio::pin!(change);
+            tokio::select! {
+                changed = &mut change => panic!("{changed:?}"),
+                () = others.killed.notified() => own.go_on.notify_one(),
+            }
+            ended.notified().await;
+            others.go_on.notify_one();
+            change.await
+        };
+        let own_change = async {
+            let changed = derived.change(own.clone()).await;
+            ended.notify_one();
+            changed
+        };
+        let (others_changed, changed) = tokio::join!(changed, own_change);
+        assert_eq!(changed.unwrap(), PasswordChanged::Now);
+        for faulty in [&own, &others] {
+            assert_eq!(faulty.failed.lock().unwrap().as_deref(), Some(&*format!("put {FORMAT}")));
+        }
+        let error = others_changed.unwrap_err().to_string();
+        assert!(error.contains("somebody else has changed its password"), "{error}");
+        assert_eq!(derived.opened(&store).await, [None, Some(None)]);
     }
 }

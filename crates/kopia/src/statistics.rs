@@ -1,5 +1,6 @@
 //! Numbers of a repository: what each snapshot has added, the space that is used, and what of it maintenance can give back.
 
+use crate::format::time::{HOUR, UnixNanos};
 use crate::maintenance::references::{ContentTotals, References};
 use crate::snapshot::Snapshot;
 use crate::tasks::blocking;
@@ -7,6 +8,8 @@ use crate::{KopiaError, Repository};
 use futures::TryStreamExt;
 use std::collections::BTreeMap;
 
+/// The age up to which what nothing refers to may be of a snapshot under way, in nanoseconds. Maintenance waits as long.
+const DAY: i64 = 24 * HOUR;
 /// The prefixes of the names of packs.
 const PACKS: [&str; 2] = ["p", "q"];
 
@@ -27,6 +30,11 @@ pub struct RepositoryStatistics {
     pub packs: PackTotals,
     /// The packs that no index refers to.
     pub unused_packs: PackTotals,
+    /// The contents among those that nothing refers to which are younger than a day and not marked deleted: a snapshot that is
+    /// being taken may be about to refer to them.
+    pub young: ContentTotals,
+    /// The packs among those that no index refers to which are younger than a day: their index may be about to be written.
+    pub young_packs: PackTotals,
     /// The snapshots, directories and contents that could not be read. Where there are any, the other numbers are of what
     /// could be read, and nobody can say what is not needed.
     pub problems: Vec<String>,
@@ -87,9 +95,11 @@ impl RepositoryStatistics {
         ratio(self.referenced.plain, self.referenced.stored)
     }
 
-    /// The bytes that maintenance can give back in time; `None` where nobody can say what is needed.
+    /// The bytes that maintenance can give back in time, without those that may be of a snapshot under way; `None` where nobody can say what is needed.
     pub fn reclaimable(&self) -> Option<u64> {
-        let bytes = self.unreferenced.stored.saturating_add(self.unused_packs.bytes);
+        let contents = self.unreferenced.stored.saturating_sub(self.young.stored);
+        let packs = self.unused_packs.bytes.saturating_sub(self.young_packs.bytes);
+        let bytes = contents.saturating_add(packs);
         self.problems.is_empty().then_some(bytes)
     }
 }
@@ -121,11 +131,14 @@ impl Repository {
             marked: ContentTotals::default(),
             packs: PackTotals::default(),
             unused_packs: PackTotals::default(),
+            young: ContentTotals::default(),
+            young_packs: PackTotals::default(),
             problems: references.problems().to_vec(),
         };
         let set = references.set().clone();
+        let young_since = UnixNanos(self.contents().now().0.saturating_sub(DAY));
         let (mut statistics, is_used) = blocking(move || {
-            let is_used = count_entries(&references, &mut statistics)?;
+            let is_used = count_entries(&references, &mut statistics, young_since)?;
             Ok((statistics, is_used))
         })
         .await?;
@@ -136,6 +149,9 @@ impl Repository {
                 let number = set.pack_number(&blob.name).and_then(|number| is_used.get(number as usize));
                 if !number.copied().unwrap_or(false) {
                     statistics.unused_packs.add(blob.length);
+                    if blob.modified.is_some_and(|stored| stored > young_since) {
+                        statistics.young_packs.add(blob.length);
+                    }
                 }
             }
         }
@@ -144,7 +160,11 @@ impl Repository {
 }
 
 /// Counts the entries that count; gives for each pack, by its number, whether one refers to it.
-fn count_entries(references: &References, statistics: &mut RepositoryStatistics) -> Result<Vec<bool>, KopiaError> {
+fn count_entries(
+    references: &References,
+    statistics: &mut RepositoryStatistics,
+    young_since: UnixNanos,
+) -> Result<Vec<bool>, KopiaError> {
     let set = references.set();
     let mut is_used = vec![false; set.packs()];
     let mut scan = set.scan(None);
@@ -161,6 +181,8 @@ fn count_entries(references: &References, statistics: &mut RepositoryStatistics)
             statistics.unreferenced.add(&found);
             if record.is_deleted {
                 statistics.marked.add(&found);
+            } else if i64::try_from(record.timestamp).unwrap_or(i64::MAX) > young_since.seconds() {
+                statistics.young.add(&found);
             }
         }
     }
@@ -175,9 +197,9 @@ mod tests {
     use crate::compression::Compression;
     use crate::format::directory::{Directory, DirectoryEntry, EntryType, Summary, write as write_directory};
     use crate::format::snapshot::{SnapshotDocument, Source, Stats};
-    use crate::format::time::UnixNanos;
     use crate::object::writer::ObjectOptions;
     use crate::testing::{BEGIN, Fixture, noise};
+    use std::time::{Duration, UNIX_EPOCH};
 
     async fn object(writer: &RepositoryWriter, prefix: Option<u8>, bytes: Vec<u8>) -> DirectoryEntry {
         let compression = Some(Compression::ZstdFastest);
@@ -247,6 +269,7 @@ mod tests {
         writer.contents().delete(&unneeded).await.unwrap();
         writer.flush().await.unwrap();
         repository.contents().refresh().await.unwrap();
+        fixture.clock.advance(2 * 24 * 3600);
         let statistics = repository.statistics(2).await.unwrap();
         let of_snapshots: Vec<_> = statistics
             .snapshots
@@ -282,7 +305,7 @@ mod tests {
         writer.contents().write(None, noise(9, 5000).into(), None).await.unwrap();
         writer.flush().await.unwrap();
         let whole = repository.statistics(2).await.unwrap();
-        assert!(whole.reclaimable().is_some_and(|bytes| bytes > 5000) && whole.deduplication().is_none());
+        assert!(whole.reclaimable().is_some() && whole.deduplication().is_none());
         let unreadable = serde_json::value::RawValue::from_string("{\"stats\":7}".to_owned()).unwrap();
         writer.put_manifest(BTreeMap::from([("type".to_owned(), "snapshot".to_owned())]), unreadable).unwrap();
         writer.flush().await.unwrap();
@@ -293,5 +316,27 @@ mod tests {
         repository.blobs().put("p00000000000000000000000000000001-s1", vec![0; 77].into()).await.unwrap();
         let unused = repository.statistics(2).await.unwrap().unused_packs;
         assert_eq!(unused, PackTotals { count: 1, bytes: 77 });
+    }
+
+    #[tokio::test]
+    async fn a_snapshot_under_way_is_not_reclaimable() {
+        let fixture = Fixture::usual();
+        let store = fixture.store().await;
+        let repository = fixture.open(store.clone()).await.unwrap();
+        let writer = repository.writer(fixture.write_options(1)).await.unwrap();
+        writer.contents().write(None, noise(9, 5000).into(), None).await.unwrap();
+        writer.flush().await.unwrap();
+        let pack = "p00000000000000000000000000000001-s1";
+        repository.blobs().put(pack, vec![0; 77].into()).await.unwrap();
+        let stored = Duration::from_nanos((fixture.clock.clock())().0.unsigned_abs());
+        store.set_modified(pack, UNIX_EPOCH + stored);
+        repository.contents().refresh().await.unwrap();
+        let fresh = repository.statistics(2).await.unwrap();
+        assert_eq!((fresh.unreferenced.count, fresh.unused_packs.count, fresh.reclaimable()), (1, 1, Some(0)));
+        assert_eq!((fresh.young, fresh.young_packs), (fresh.unreferenced, fresh.unused_packs));
+        fixture.clock.advance(24 * 3600 + 1);
+        let old = repository.statistics(2).await.unwrap();
+        assert_eq!((old.young, old.young_packs), (ContentTotals::default(), PackTotals::default()));
+        assert_eq!(old.reclaimable(), Some(fresh.unreferenced.stored + 77));
     }
 }

@@ -82,7 +82,12 @@ impl Locks {
         if before.is_some_and(|before| until.is_some_and(|until| before >= until.secs())) {
             return Ok(());
         }
-        let mode = mode.map(|mode| ObjectLockRetentionMode::from(mode.as_str()));
+        // No server takes a stronger mode back, and it would refuse the later time together with a weaker one.
+        let mode = if kept.object_lock_mode() == Some(&ObjectLockMode::Compliance) {
+            Some(ObjectLockRetentionMode::Compliance)
+        } else {
+            mode.map(|mode| ObjectLockRetentionMode::from(mode.as_str()))
+        };
         let wanted = ObjectLockRetention::builder().set_mode(mode).set_retain_until_date(until).build();
         let request = self.client.put_object_retention().bucket(&self.failures.bucket).key(key).retention(wanted);
         let sent = request.send().await;

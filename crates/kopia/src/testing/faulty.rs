@@ -1,4 +1,4 @@
-//! A store in which one call fails, or kills its user.
+//! A store in which one call fails, waits, or kills its user.
 
 use async_trait::async_trait;
 use lifeboat_bucket::{
@@ -17,9 +17,11 @@ pub(crate) enum Trouble {
     Fails,
     /// The call never ends, and its user is killed.
     Kills,
+    /// The call waits until it is let go.
+    Pauses,
 }
 
-/// A store in which one call fails, before or after its effect.
+/// A store in which one call has trouble, before or after its effect.
 #[derive(Debug)]
 pub(crate) struct Faulty {
     inner: Arc<Memory>,
@@ -31,12 +33,14 @@ pub(crate) struct Faulty {
     /// The call that failed.
     pub(crate) failed: Mutex<Option<String>>,
     pub(crate) killed: Notify,
+    /// Lets the call go that pauses.
+    pub(crate) go_on: Notify,
 }
 
 impl Faulty {
     pub(crate) fn new(inner: Arc<Memory>, trouble: Trouble, at: usize, after_effect: bool) -> Arc<Self> {
-        let (calls, failed, killed) = (AtomicUsize::new(0), Mutex::default(), Notify::new());
-        Arc::new(Self { inner, trouble, at, after_effect, calls, failed, killed })
+        let (calls, failed, killed, go_on) = (AtomicUsize::new(0), Mutex::default(), Notify::new(), Notify::new());
+        Arc::new(Self { inner, trouble, at, after_effect, calls, failed, killed, go_on })
     }
 
     /// True where the history came to the call.
@@ -53,10 +57,25 @@ impl Faulty {
         if self.calls.fetch_add(1, Ordering::SeqCst) != self.at {
             return effect.await;
         }
+        let note = || *self.failed.lock().unwrap() = Some(format!("{operation} {key}"));
+        if self.trouble == Trouble::Pauses {
+            let pause = async {
+                note();
+                self.killed.notify_one();
+                self.go_on.notified().await;
+            };
+            if !self.after_effect {
+                pause.await;
+                return effect.await;
+            }
+            let result = effect.await;
+            pause.await;
+            return result;
+        }
         if self.after_effect {
             effect.await?;
         }
-        *self.failed.lock().unwrap() = Some(format!("{operation} {key}"));
+        note();
         if self.trouble == Trouble::Kills {
             self.killed.notify_one();
             std::future::pending::<()>().await;

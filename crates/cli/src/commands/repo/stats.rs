@@ -124,6 +124,15 @@ fn print(statistics: &RepositoryStatistics, totals: &Totals, mut out: impl Write
         statistics.unused_packs.count,
         statistics.unused_packs.bytes
     )?;
+    let (young, packs) = (statistics.young, statistics.young_packs);
+    if young.count + packs.count > 0 {
+        writeln!(
+            out,
+            "Not counted as reclaimable, because a snapshot under way may need them: {} of these contents with {} bytes, and {} \
+             of these packs with {} bytes, which are younger than a day",
+            young.count, young.stored, packs.count, packs.bytes
+        )?;
+    }
     Ok(())
 }
 
@@ -155,6 +164,8 @@ fn document(statistics: &RepositoryStatistics, totals: &Totals) -> Value {
         "markedDeleted": contents(&statistics.marked),
         "packs": packs(&statistics.packs),
         "unusedPacks": packs(&statistics.unused_packs),
+        "youngContents": contents(&statistics.young),
+        "youngPacks": packs(&statistics.young_packs),
         "deduplication": totals.deduplication,
         "compression": totals.compression,
         "reclaimableBytes": statistics.reclaimable(),
@@ -179,6 +190,8 @@ mod tests {
             marked: totals(1, 3, 2),
             packs: PackTotals { count: 2, bytes: 100 },
             unused_packs: PackTotals { count: 1, bytes: 50 },
+            young: totals(1, 4, 3),
+            young_packs: PackTotals { count: 0, bytes: 0 },
             problems: problems.iter().map(|&problem| problem.to_owned()).collect(),
         }
     }
@@ -200,8 +213,10 @@ Contents that snapshots need: 2, 30 bytes, 20 bytes stored
 Packs: 2, 100 bytes
 Deduplication: 0.00 (bytes of files to bytes of contents)
 Compression: 1.50 (bytes of contents to bytes stored)
-Reclaimable: 58 bytes: 3 contents that nothing refers to with 8 bytes (1 of them marked deleted), and 1 packs that no \
+Reclaimable: 55 bytes: 3 contents that nothing refers to with 8 bytes (1 of them marked deleted), and 1 packs that no \
             index refers to with 50 bytes
+Not counted as reclaimable, because a snapshot under way may need them: 1 of these contents with 3 bytes, and 0 of these \
+            packs with 0 bytes, which are younger than a day
 ";
         assert_eq!(printed(&statistics(&[])), expected);
     }

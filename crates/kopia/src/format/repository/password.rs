@@ -224,6 +224,18 @@ impl PasswordKeys {
         Ok(Self { old: old?, new: new?, unique_id: blob.unique_id })
     }
 
+    /// True where the new password opens a format blob.
+    ///
+    /// # Errors
+    /// Other bytes than a format blob.
+    pub(crate) fn new_opens(&self, format_blob: &[u8]) -> Result<bool, PasswordChangeError> {
+        match FormatBlob::parse(format_blob)?.open(&self.new) {
+            Ok(_) => Ok(true),
+            Err(OpenFormatError::WrongPassword) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     fn open(&self, key: &Secret, sealed: &[u8]) -> Result<Option<Zeroizing<Vec<u8>>>, FormatError> {
         open_sealed(key, &self.unique_id, sealed)
     }

@@ -45,3 +45,30 @@ async fn a_full_run_keeps_what_is_there_for_the_whole_retention_again() {
         assert_eq!(kept > 2, !extend_object_locks);
     }
 }
+
+#[tokio::test]
+async fn one_blob_whose_lock_cannot_be_extended_leaves_no_other_unlocked() {
+    let period = 30 * DAY;
+    let retention = Some(Retention { mode: RetentionMode::Governance, period: period * 1_000_000_000 });
+    let fixture = Fixture::new(&NewRepository { retention, ..NewRepository::default() });
+    let memory = Arc::new(Memory::noting_retention());
+    fixture.fill(&memory).await;
+    let shelf = Shelf::new(memory.clone(), fixture.clock.clone());
+    let writer = fixture.open(shelf.clone()).await.unwrap().writer(fixture.write_options(1)).await.unwrap();
+    let owner = OWNER.to_owned();
+    let parameters = MaintenanceParameters { owner, extend_object_locks: true, ..MaintenanceParameters::default() };
+    set_parameters(&writer, &parameters).await.unwrap();
+    snapshot(&fixture, shelf.clone(), &[1, 2], 2).await;
+    let strange = shelf.keys("p").await.remove(0);
+    shelf.refuse_to_retain(&strange);
+    fixture.clock.advance(20 * DAY);
+    let report = run(&fixture, shelf.clone(), 0, 3).await.unwrap();
+    let errors: Vec<String> = report.steps.iter().filter_map(|step| step.error.clone()).collect();
+    assert!(matches!(&errors[..], [error] if error.contains("for 1 blobs") && error.contains(&strange)), "{errors:?}");
+    let until = UNIX_EPOCH + Duration::from_secs(((fixture.clock.clock())().seconds() + period).unsigned_abs());
+    let is_kept = |key: &String| memory.retention(key).map(|retention| retention.until) == Some(until);
+    let keys: Vec<String> = shelf.keys("").await.into_iter().filter(|key| Retention::covers(key)).collect();
+    let left: Vec<&String> = keys.iter().filter(|key| !is_kept(key)).collect();
+    assert_eq!(left, [&strange]);
+    assert!(keys.len() > 4, "{keys:?}");
+}

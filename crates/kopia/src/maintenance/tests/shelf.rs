@@ -41,6 +41,8 @@ pub(super) struct Shelf {
     is_full: AtomicBool,
     /// The name that is not taken.
     refused: Mutex<Option<&'static str>>,
+    /// The name whose lock cannot be extended.
+    unretainable: Mutex<Option<String>>,
     /// Puts of claims end together.
     gate: Mutex<Option<Arc<Barrier>>>,
 }
@@ -66,6 +68,7 @@ impl Shelf {
             calls: Mutex::default(),
             is_full: AtomicBool::new(false),
             refused: Mutex::default(),
+            unretainable: Mutex::default(),
             gate: Mutex::default(),
         }
     }
@@ -91,6 +94,10 @@ impl Shelf {
 
     pub(super) fn refuse(&self, name: Option<&'static str>) {
         *self.refused.lock().unwrap() = name;
+    }
+
+    pub(super) fn refuse_to_retain(&self, name: &str) {
+        *self.unretainable.lock().unwrap() = Some(name.to_owned());
     }
 
     pub(super) fn set_gate(&self, gate: Option<Arc<Barrier>>) {
@@ -193,6 +200,9 @@ impl BlobStore for Shelf {
     }
 
     async fn retain(&self, key: &str, retention: Retention) -> Result<(), BucketError> {
+        if self.unretainable.lock().unwrap().as_deref() == Some(key) {
+            return Err(BucketError { kind: ErrorKind::Denied, ..error("retain", key, "its lock is of another tool") });
+        }
         let (has_effect, succeeds) = self.call(key);
         if has_effect {
             self.inner.retain(key, retention).await?;
