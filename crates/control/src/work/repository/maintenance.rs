@@ -93,7 +93,7 @@ async fn begin(context: &Context, before: &BackupRepository, template: &PodTempl
     let made = WriteBody::of(Bytes::from(body.to_string()));
     match client.cluster.create(&jobs(), Some(&client.namespace), name, made).await {
         Ok(_) => {
-            tracing::info!(repository = before.metadata.name, job = name, "the maintenance of a repository begins")
+            tracing::info!(repository = before.metadata.name, job = name, "the maintenance of a repository begins");
         }
         // The answer to the first attempt was lost.
         Err(e) if e.is_already_exists() => {}
