@@ -5,6 +5,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use lifeboat_serve::repo_maintenance::{MaintainedRepository, maintain};
 use lifeboat_terminal::flags::globals::Globals;
+use std::io::Write;
 use std::process::ExitCode;
 
 /// Maintain the repository of a namespace; the server runs this in Jobs.
@@ -38,7 +39,7 @@ impl RepoMaintenanceArgs {
             let ended = maintain(env, &repository).await?;
             if let Err(line) = &ended {
                 // compat: servers of Velero look for it in the last lines of the log.
-                println!("{line}");
+                writeln!(std::io::stdout(), "{line}")?;
             }
             Ok(ended.is_ok())
         };
