@@ -13,6 +13,7 @@ use clap::Args;
 use lifeboat_mover::protocol::TERMINATION_LIMIT;
 use lifeboat_repository::{MAINTENANCE_ERROR, MaintenanceSummary};
 use lifeboat_terminal::flags::globals::Globals;
+use std::io::Write;
 use std::process::ExitCode;
 
 /// Maintain the repository of a namespace; the server runs this in Jobs.
@@ -50,7 +51,7 @@ impl RepoMaintenanceArgs {
             let ended = maintain(env, &repository).await?;
             if let Err(line) = &ended {
                 // compat: servers of Velero look for it in the last lines of the log.
-                println!("{line}");
+                writeln!(std::io::stdout(), "{line}")?;
             }
             Ok(ended.is_ok())
         };

@@ -269,6 +269,7 @@ const UNCOMPLETED: [(&str, &[&str]); 9] = [
             "data-mover restore data_download",
             "pod-volume backup pod_volume_backup",
             "pod-volume restore pod_volume_restore",
+            "repo-maintenance backup_storage_location",
             "restore-helper uid",
             "server default_backup_storage_location",
             "server uploader_type",
