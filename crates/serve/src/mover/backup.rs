@@ -3,7 +3,7 @@
 use super::check::{check_volume, is_empty};
 use super::events::WARNING;
 use super::failure::Failure;
-use super::repository::{MEMORY, VolumeRepository, clock};
+use super::repository::{VolumeRepository, clock};
 use super::resource::BackupResource;
 use super::restore::named;
 use super::role::{Done, MoverEnv, Transfer, Work, perform};
@@ -47,7 +47,7 @@ async fn save<R: BackupResource>(work: Work<'_, R>) -> Result<Done, Failure> {
         host: CLIENT_NAME.to_owned(),
         random: env.random.clone(),
         threads: env.threads,
-        memory: MEMORY,
+        memory: WriteOptions::usual_memory(env.threads),
         uploads: UPLOADS,
     };
     let writer = repository.writer(write).await.map_err(failed)?;
