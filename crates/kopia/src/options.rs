@@ -17,7 +17,8 @@ pub struct WriteOptions {
     pub random: Random,
     /// The threads that hash, compress and encrypt.
     pub threads: usize,
-    /// The most bytes of contents and packs in flight. Less than two packs and two of the longest chunks is raised to that.
+    /// The most bytes of contents and packs in flight. Less than two packs and two of the longest chunks is raised to that. Beside it
+    /// there is a pack of metadata, which mostly is short.
     pub memory: u64,
     /// The most puts at once.
     pub uploads: usize,
@@ -33,6 +34,13 @@ impl fmt::Debug for WriteOptions {
             .field("memory", memory)
             .field("uploads", uploads)
             .finish_non_exhaustive()
+    }
+}
+
+impl WriteOptions {
+    /// The memory with which so many threads have work while packs are put: contents that are hashed, and as many that wait.
+    pub fn usual_memory(threads: usize) -> u64 {
+        (80_u64 << 20).saturating_add((threads as u64).saturating_mul(8 << 20)).min(160 << 20)
     }
 }
 

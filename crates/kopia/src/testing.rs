@@ -3,9 +3,9 @@
 pub(crate) mod faulty;
 
 use crate::content::IndexSource;
-use crate::crypto::Password;
+use crate::crypto::{Crypto, HashAlgorithm, Password};
 use crate::format::blob_name::{BLOB_CONFIG, FORMAT};
-use crate::format::repository::{FormatRandom, NewRepository, RepositoryBlobs, create_format};
+use crate::format::repository::{FormatRandom, NewRepository, RepositoryBlobs, RepositoryFormat, create_format};
 use crate::format::time::UnixNanos;
 use crate::options::random_bytes;
 use crate::{Clock, OpenOptions, Random, Repository, WriteOptions};
@@ -90,6 +90,15 @@ impl Fixture {
         made.format.max_pack_size = bytes;
         self.made = Arc::new(made);
         self
+    }
+
+    pub(crate) fn format(&self) -> &RepositoryFormat {
+        &self.made.format
+    }
+
+    /// The keys of the repository, with another hash.
+    pub(crate) fn crypto(&self, hash: HashAlgorithm) -> Arc<Crypto> {
+        Arc::new(Crypto::new(&RepositoryFormat { hash, ..self.made.format.clone() }).unwrap())
     }
 
     /// A bucket with the new repository.

@@ -141,7 +141,7 @@ fn write_options(user: &str, host: &str) -> WriteOptions {
         host: host.to_owned(),
         random: random(),
         threads: threads(),
-        memory: MEMORY,
+        memory: WriteOptions::usual_memory(threads()),
         uploads: UPLOADS,
     }
 }

@@ -3,6 +3,24 @@
 //! A content is hashed, looked up, compressed, encrypted and added to the open pack of its kind; a pack that is full is put
 //! beside that. A flush takes everything since the one before: the packs are put, then the index that tells of them, and then
 //! the marker of the session goes. Whatever is cut off leaves packs that nothing refers to.
+//!
+//! # Memory
+//!
+//! The bytes of a file are copied once by the kernel, into pieces, and once by us, out of them to their place in the pack, where
+//! they are encrypted. A snapshot of one long file with Velero's parameters (chunks of 2 to 8 MiB, packs of 20 MiB) on two cores
+//! has in memory, at most and at one time:
+//!
+//! | buffers | MiB | bounded by |
+//! |---|---|---|
+//! | pieces that are read and wait for the splitter | 3 | the channel of a file, 4 pieces of 512 KiB, one before and one behind it |
+//! | the chunk that is being cut | 8 | the longest chunk |
+//! | chunks that wait for their hash, are hashed (4 at once), or wait for their turn to be encrypted | 36 | [`WriteOptions::memory`], without the packs |
+//! | parts of pieces whose other chunk is done | 5 | a piece for each chunk |
+//! | the open pack of data, and two that are put | 72 (84) | [`WriteOptions::memory`], half of which is for packs that are put; each ends with the chunk that fills it |
+//! | the open pack of metadata | 1 | it is written only where it is filled |
+//! | entries of the index that is not flushed | 1 | 200 bytes for each of 200,000 entries |
+//!
+//! Pieces and packs that are done are kept for the next ones, no more than were in use before.
 
 mod batch;
 mod buffers;
@@ -11,10 +29,13 @@ mod copy;
 mod entry;
 mod flush;
 mod index;
+mod lanes;
 mod pack;
+mod parts;
 mod pauses;
 mod read;
 mod session;
+mod shares;
 mod state;
 mod threads;
 
@@ -27,22 +48,23 @@ use crate::format::repository::{RepositoryFormat, Retention};
 use crate::format::time::UnixNanos;
 use crate::options::WriteOptions;
 use batch::{Batch, Ready};
-use buffers::MIN_KEPT;
 use bytes::Bytes;
 use context::Context;
 use entry::{Pending, next_timestamp};
-use pack::UNIT;
+use shares::Shares;
 use state::{Claim, State, lock};
 use std::sync::{Arc, Mutex};
 use threads::{Threads, ToSeal};
 
-pub(crate) use threads::{LANES, Ticket};
+pub(crate) use lanes::Ticket;
+pub(crate) use parts::Parts;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+pub use buffers::PIECE;
 pub use context::Written;
 
-/// The most bytes of two chunks of every splitter.
-const TWO_CHUNKS: u64 = 32 << 20;
+/// The bytes that one permit of the memory stands for.
+const UNIT: u64 = 1 << 10;
 
 /// A writer of contents. Cheap to clone; all clones are one.
 #[derive(Clone)]
@@ -53,8 +75,9 @@ pub struct ContentWriter {
 struct Inner {
     context: Arc<Context>,
     threads: Arc<Threads>,
+    /// Of contents that are not in a pack yet.
     memory: Arc<Semaphore>,
-    /// The most permits that one content takes: without those of two open packs, which wait for others to be full.
+    /// All permits of it.
     largest: u32,
     state: Arc<Mutex<State>>,
     /// The batch that is flushed. A flush that was cut off is taken up by the next.
@@ -70,10 +93,20 @@ impl std::fmt::Debug for ContentWriter {
 /// A content to be stored.
 pub(crate) struct Plain {
     pub(crate) prefix: Option<u8>,
-    pub(crate) bytes: Bytes,
+    pub(crate) bytes: Parts,
     pub(crate) compression: Option<Compression>,
     /// Where the bytes wait for their hash already.
     pub(crate) ticket: Option<Ticket>,
+}
+
+/// A content that is not there.
+struct New {
+    claim: Claim,
+    bytes: Parts,
+    compression: Option<Compression>,
+    /// The entry of one that is deleted.
+    known: Option<Pending>,
+    memory: Memory,
 }
 
 /// The memory of a content in flight.
@@ -81,18 +114,15 @@ pub(crate) type Memory = OwnedSemaphorePermit;
 
 impl ContentWriter {
     pub(crate) fn new(contents: &Contents, options: WriteOptions, retention: Option<Retention>) -> Self {
-        let format = contents.inner.guard.format();
-        let packs = format.max_pack_size.saturating_mul(2);
-        let units = |bytes: u64| u32::try_from(bytes / UNIT).unwrap_or(u32::MAX / 4);
-        let memory = units(options.memory.max(packs.saturating_add(TWO_CHUNKS)));
-        let largest = memory.saturating_sub(units(packs).saturating_add(2)).max(1);
+        let shares = Shares::of(&options, &contents.inner.guard.format());
+        let largest = u32::try_from(shares.contents / UNIT).unwrap_or(u32::MAX / 4);
         let threads = Arc::new(Threads::new(contents.inner.crypto.clone(), options.threads));
         let context = Arc::new(Context::new(contents.clone(), options, retention));
         let state = State::new(context.now());
         let inner = Inner {
             context,
             threads,
-            memory: Arc::new(Semaphore::new(memory as usize)),
+            memory: Arc::new(Semaphore::new(largest as usize)),
             largest,
             state: Arc::new(Mutex::new(state)),
             flushing: tokio::sync::Mutex::default(),
@@ -185,29 +215,22 @@ impl ContentWriter {
     }
 
     fn units(&self, bytes: usize) -> u32 {
-        // A long buffer is of a power of two.
-        let bytes = if bytes < MIN_KEPT { bytes } else { bytes.checked_next_power_of_two().unwrap_or(bytes) };
         u32::try_from(bytes as u64 / UNIT + 1).unwrap_or(u32::MAX).min(self.inner.largest)
     }
 
     /// Lets bytes wait for their hash, together with others.
-    pub(crate) fn enqueue(&self, plain: &Bytes) -> Option<Ticket> {
+    pub(crate) fn enqueue(&self, plain: &Parts) -> Option<Ticket> {
         self.inner.threads.enqueue(plain)
     }
 
-    /// An empty buffer for the bytes of a content.
-    pub(crate) fn buffer(&self, bytes: usize) -> Vec<u8> {
-        self.inner.threads.buffers.take(bytes)
+    /// Begins to hash what waits, as when nothing more comes for a while.
+    pub fn hurry(&self) {
+        self.inner.threads.hurry();
     }
 
-    /// An empty buffer for a piece of a file. It is used again when its bytes are in contents.
+    /// An empty buffer for a piece of a file. One of [`PIECE`] bytes is used again when its bytes are in contents.
     pub fn piece_buffer(&self, bytes: usize) -> Vec<u8> {
         self.inner.threads.pieces.take(bytes)
-    }
-
-    /// Takes back a piece whose bytes are no longer needed.
-    pub(crate) fn give_piece(&self, bytes: Bytes) {
-        self.inner.threads.pieces.give_bytes(bytes);
     }
 
     /// Stores bytes, unless they are there already or another task is storing them. They are durable after the next flush.
@@ -221,7 +244,7 @@ impl ContentWriter {
         compression: Option<Compression>,
     ) -> Result<ContentId, KopiaError> {
         let memory = self.reserve(plain.len()).await?;
-        self.store(Plain { prefix, bytes: plain, compression, ticket: None }, memory).await
+        self.store(Plain { prefix, bytes: plain.into(), compression, ticket: None }, memory).await
     }
 
     /// Stores bytes as [`ContentWriter::write`] does, in memory that was taken before.
@@ -237,7 +260,7 @@ impl ContentWriter {
         })?;
         context.contents.refresh_when_old().await?;
         let hash = match ticket {
-            Some(ticket) => self.inner.threads.hashed(ticket).await?,
+            Some(ticket) => ticket.hash().await?,
             None => self.inner.threads.hash(&bytes).await?,
         };
         let id = ContentId::new(prefix, hash)
@@ -249,43 +272,61 @@ impl ContentWriter {
                 written.reused_contents += 1;
                 written.reused_bytes += u64::from(length);
             });
+            bytes.give_back(&self.inner.threads.pieces);
             return Ok(id);
         }
-        let format = context.format();
         // An index of version 1 cannot tell it.
-        compression = compression.filter(|_| format.index_version >= 2);
-        let (threads, writer) = (self.inner.threads.clone(), self.clone());
-        self.inner
-            .threads
-            .run(bytes.len(), move || {
-                let context = &writer.inner.context;
-                let to_seal = ToSeal { id: &id, plain: &bytes, compression, nonce: context.nonce() };
-                let sealed = threads.seal(&to_seal)?;
-                let stored_length = sealed.stored.len() as u64;
-                let entry = Pending {
-                    timestamp: next_timestamp(context.now(), known.as_ref()),
-                    is_deleted: false,
-                    pack: Arc::default(),
-                    offset: 0,
-                    packed_length: u32::try_from(sealed.stored.len()).unwrap_or(u32::MAX),
-                    original_length: length,
-                    compression: sealed.compression,
-                    format_version: u8::try_from(format.version).unwrap_or(u8::MAX),
-                    key: 0,
-                };
-                threads.buffers.give_bytes(bytes);
-                writer.push(&claim, Ready { id, stored: &sealed.stored, entry, memory: Some(memory) })?;
-                threads.buffers.give(sealed.stored);
-                context.count(|written| {
-                    written.new_contents += 1;
-                    written.new_bytes += u64::from(length);
-                    written.stored_bytes += stored_length;
-                });
-                Ok(())
-            })
-            .await?;
+        compression = compression.filter(|_| context.format().index_version >= 2);
+        let new = New { claim, bytes, compression, known, memory };
+        let writer = self.clone();
+        context.wait_for_packs().await;
+        self.inner.threads.run(new.bytes.len(), move || writer.seal(id, new)).await?;
         self.flush_when_due().await?;
         Ok(id)
+    }
+
+    /// Compresses and encrypts a content that is not there, and adds it to a pack.
+    fn seal(&self, id: ContentId, new: New) -> Result<(), KopiaError> {
+        let New { claim, bytes, compression, known, memory } = new;
+        let (context, threads) = (&self.inner.context, &self.inner.threads);
+        let refused = |why| KopiaError::refused(format!("store content {id}"), why);
+        let length = bytes.len();
+        let ToSeal { plain, compression } = threads.compress(bytes, compression).map_err(refused)?;
+        let entry = |stored: usize| Pending {
+            timestamp: next_timestamp(context.now(), known.as_ref()),
+            is_deleted: false,
+            pack: Arc::default(),
+            offset: 0,
+            packed_length: u32::try_from(stored).unwrap_or(u32::MAX),
+            original_length: u32::try_from(length).unwrap_or(u32::MAX),
+            compression,
+            format_version: u8::try_from(context.format().version).unwrap_or(u8::MAX),
+            key: 0,
+        };
+        let stored = if let Some(stored) = threads.length_at_its_place(plain.len()) {
+            context.check()?;
+            let mut region = lock(&self.inner.state).batch.split(context, id, entry(stored))?;
+            let sealed = threads.seal_at_its_place(&id, plain, context.nonce(), &mut region.bytes).map_err(refused);
+            if let Err(error) = &sealed {
+                // Its entry is among those that wait for an index.
+                context.fail(error);
+            }
+            sealed?;
+            region.end();
+            stored
+        } else {
+            let stored = threads.seal(&id, plain, context.nonce()).map_err(refused)?;
+            let ready = Ready { id, stored: &stored, entry: entry(stored.len()) };
+            self.push(&claim, ready)?;
+            stored.len()
+        };
+        drop(memory);
+        context.count(|written| {
+            written.new_contents += 1;
+            written.new_bytes += length as u64;
+            written.stored_bytes += stored as u64;
+        });
+        Ok(())
     }
 
     /// The entry that counts, also one whose deletion the watermark has passed. The content is claimed, so that none of this

@@ -87,18 +87,23 @@ impl CipherAlgorithm {
         let mut stored = Vec::with_capacity(NONCE_LENGTH + plain.len() + TAG_LENGTH);
         stored.extend_from_slice(&nonce);
         stored.extend_from_slice(plain);
-        self.seal_in_place(key, associated, &mut stored)?;
+        let tag = self.seal_in_place(key, associated, &mut stored)?;
+        stored.extend_from_slice(&tag);
         Ok(stored)
     }
-    /// Encrypts the bytes behind a nonce at their place, and adds the tag.
-    pub(crate) fn seal_in_place(self, key: &[u8], associated: &[u8], stored: &mut Vec<u8>) -> Result<(), FormatError> {
+    /// Encrypts the bytes behind a nonce at their place, and gives the tag, which follows them.
+    pub(crate) fn seal_in_place(
+        self,
+        key: &[u8],
+        associated: &[u8],
+        stored: &mut [u8],
+    ) -> Result<[u8; TAG_LENGTH], FormatError> {
         let key = self.key(key)?;
         let refused = || FormatError::new("plain bytes", "there are more than the cipher takes");
         let (nonce, plain) = stored.split_first_chunk_mut::<NONCE_LENGTH>().ok_or_else(refused)?;
         let tag = key
             .seal_in_place_separate_tag(Nonce::assume_unique_for_key(*nonce), Aad::from(associated), plain)
             .map_err(|_| refused())?;
-        stored.extend_from_slice(tag.as_ref());
-        Ok(())
+        tag.as_ref().first_chunk().copied().ok_or_else(refused)
     }
 }

@@ -3,7 +3,7 @@
 use super::secret::Secret;
 use crate::format::FormatError;
 use crate::format::content_id::ContentHash;
-use blake2b_simd::many::{HashManyJob, hash_many};
+use blake2b_simd::many::{HashManyJob, hash_many, update_many};
 use hmac::{Hmac, KeyInit, Mac, SimpleHmac};
 use sha2::{Sha224, Sha256};
 use sha3::{Sha3_224, Sha3_256};
@@ -140,15 +140,28 @@ impl KeyedHash {
 
     /// Hashes bytes.
     pub(super) fn hash(&self, plain: &[u8]) -> ContentHash {
-        match &self.state {
-            State::Blake2b(params) => self.cut(params.hash(plain).as_bytes()),
-            State::Blake2s(params) => self.cut(params.hash(plain).as_bytes()),
-            State::Blake3(key) => self.cut(blake3::keyed_hash(key, plain).as_bytes()),
-            State::Sha224(mac) => self.cut(&mac.clone().chain_update(plain).finalize().into_bytes()),
-            State::Sha256(mac) => self.cut(&mac.clone().chain_update(plain).finalize().into_bytes()),
-            State::Sha3_224(mac) => self.cut(&mac.clone().chain_update(plain).finalize().into_bytes()),
-            State::Sha3_256(mac) => self.cut(&mac.clone().chain_update(plain).finalize().into_bytes()),
-        }
+        let mut hash = self.begin();
+        hash.update(plain);
+        hash.finish()
+    }
+
+    /// Begins a hash to which bytes are added.
+    pub(super) fn begin(&self) -> RunningHash {
+        let state = match &self.state {
+            State::Blake2b(params) => Running::Blake2b(params.to_state()),
+            State::Blake2s(params) => Running::Blake2s(params.to_state()),
+            State::Blake3(key) => Running::Blake3(Box::new(blake3::Hasher::new_keyed(key))),
+            State::Sha224(mac) => Running::Sha224(mac.clone()),
+            State::Sha256(mac) => Running::Sha256(mac.clone()),
+            State::Sha3_224(mac) => Running::Sha3_224(mac.clone()),
+            State::Sha3_256(mac) => Running::Sha3_256(mac.clone()),
+        };
+        RunningHash { length: self.length, state }
+    }
+
+    /// True where several hashes take much less time side by side.
+    pub(super) fn is_side_by_side(&self) -> bool {
+        matches!(self.state, State::Blake2b(_))
     }
 
     /// Hashes several strings of bytes; BLAKE2b side by side.
@@ -158,11 +171,68 @@ impl KeyedHash {
         };
         let mut jobs: Vec<_> = plains.iter().map(|plain| HashManyJob::new(params, plain)).collect();
         hash_many(jobs.iter_mut());
-        jobs.iter().map(|job| self.cut(job.to_hash().as_bytes())).collect()
+        jobs.iter().map(|job| cut(self.length, job.to_hash().as_bytes())).collect()
+    }
+}
+
+/// The bytes of a digest that the algorithm keeps; each has so many.
+fn cut(length: usize, digest: &[u8]) -> ContentHash {
+    ContentHash::cut(&digest[..length.min(digest.len())])
+}
+
+/// A keyed hash to which bytes are added.
+pub(crate) struct RunningHash {
+    length: usize,
+    state: Running,
+}
+
+#[allow(clippy::large_enum_variant, reason = "there are as many as contents that are hashed at once")]
+enum Running {
+    Blake2b(blake2b_simd::State),
+    Blake2s(blake2s_simd::State),
+    Blake3(Box<blake3::Hasher>),
+    Sha224(Hmac<Sha224>),
+    Sha256(Hmac<Sha256>),
+    Sha3_224(SimpleHmac<Sha3_224>),
+    Sha3_256(SimpleHmac<Sha3_256>),
+}
+
+impl RunningHash {
+    /// Adds bytes.
+    pub(crate) fn update(&mut self, plain: &[u8]) {
+        match &mut self.state {
+            Running::Blake2b(state) => drop(state.update(plain)),
+            Running::Blake2s(state) => drop(state.update(plain)),
+            Running::Blake3(hasher) => drop(hasher.update(plain)),
+            Running::Sha224(mac) => mac.update(plain),
+            Running::Sha256(mac) => mac.update(plain),
+            Running::Sha3_224(mac) => mac.update(plain),
+            Running::Sha3_256(mac) => mac.update(plain),
+        }
     }
 
-    fn cut(&self, digest: &[u8]) -> ContentHash {
-        // Each digest has the bytes that its algorithm keeps.
-        ContentHash::cut(&digest[..self.length.min(digest.len())])
+    /// Adds bytes to several hashes; BLAKE2b side by side.
+    pub(crate) fn update_all<'a>(hashes: impl Iterator<Item = (&'a mut RunningHash, &'a [u8])>) {
+        update_many(hashes.filter_map(|(hash, plain)| match hash {
+            Self { state: Running::Blake2b(state), .. } => Some((state, plain)),
+            other => {
+                other.update(plain);
+                None
+            }
+        }));
+    }
+
+    /// The hash of all bytes.
+    pub(crate) fn finish(self) -> ContentHash {
+        let of = |digest: &[u8]| cut(self.length, digest);
+        match self.state {
+            Running::Blake2b(state) => of(state.finalize().as_bytes()),
+            Running::Blake2s(state) => of(state.finalize().as_bytes()),
+            Running::Blake3(hasher) => of(hasher.finalize().as_bytes()),
+            Running::Sha224(mac) => of(&mac.finalize().into_bytes()),
+            Running::Sha256(mac) => of(&mac.finalize().into_bytes()),
+            Running::Sha3_224(mac) => of(&mac.finalize().into_bytes()),
+            Running::Sha3_256(mac) => of(&mac.finalize().into_bytes()),
+        }
     }
 }

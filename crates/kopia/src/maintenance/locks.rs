@@ -25,8 +25,8 @@ const HOPELESS: u64 = 100;
 pub(super) async fn extend(repository: &Repository, contents: &ContentWriter) -> Result<(), KopiaError> {
     let until = contents.kept_until();
     let until = until.ok_or_else(|| KopiaError::refused("extend object locks", "the repository has no retention"))?;
-    let tally = Mutex::new(Tally::default());
-    let note = |blob: &str, result| tally.lock().unwrap_or_else(PoisonError::into_inner).note(blob, result);
+    let locks = Mutex::new(ExtendedLocks::default());
+    let note = |blob: &str, result| locks.lock().unwrap_or_else(PoisonError::into_inner).note(blob, result);
     for prefix in PREFIXES {
         let blobs = repository.blobs().list(prefix).try_filter(|blob| {
             let has_lock = Retention::covers(&blob.name);
@@ -37,19 +37,19 @@ pub(super) async fn extend(repository: &Repository, contents: &ContentWriter) ->
         let extended = blobs.map_ok(extend).try_buffer_unordered(AT_ONCE);
         extended.try_for_each(|()| async { Ok(()) }).await?;
     }
-    let tally = tally.into_inner().unwrap_or_else(PoisonError::into_inner);
-    if tally.refused == 0 { Ok(()) } else { Err(tally.error()) }
+    let locks = locks.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if locks.refused == 0 { Ok(()) } else { Err(locks.error()) }
 }
 
 /// The count of blobs that are kept, and of those that the storage refuses to keep.
 #[derive(Default)]
-struct Tally {
+struct ExtendedLocks {
     kept: u64,
     refused: u64,
     first: Vec<String>,
 }
 
-impl Tally {
+impl ExtendedLocks {
     /// Notes the result of one blob. An error that does not concern it alone ends everything.
     fn note(&mut self, blob: &str, result: Result<(), KopiaError>) -> Result<(), KopiaError> {
         match result {
@@ -94,21 +94,21 @@ mod tests {
 
     #[test]
     fn extending_goes_on_after_a_refused_blob_unless_none_is_kept() {
-        let mut tally = Tally::default();
-        assert!(tally.note("gone", refusal(ErrorKind::NotFound)).is_ok());
+        let mut locks = ExtendedLocks::default();
+        assert!(locks.note("gone", refusal(ErrorKind::NotFound)).is_ok());
         for _ in 1..HOPELESS {
-            assert!(tally.note("p1", refusal(ErrorKind::Denied)).is_ok());
+            assert!(locks.note("p1", refusal(ErrorKind::Denied)).is_ok());
         }
-        assert!(tally.note("p2", refusal(ErrorKind::Denied)).is_err());
-        assert!(tally.note("p3", Ok(())).is_ok());
-        assert!(tally.note("p4", refusal(ErrorKind::Invalid)).is_ok());
-        assert_eq!((tally.kept, tally.refused, tally.first.len()), (1, HOPELESS + 1, NAMED));
+        assert!(locks.note("p2", refusal(ErrorKind::Denied)).is_err());
+        assert!(locks.note("p3", Ok(())).is_ok());
+        assert!(locks.note("p4", refusal(ErrorKind::Invalid)).is_ok());
+        assert_eq!((locks.kept, locks.refused, locks.first.len()), (1, HOPELESS + 1, NAMED));
     }
 
     #[test]
     fn an_error_of_the_bucket_ends_extending_at_once() {
         for kind in [ErrorKind::Transient, ErrorKind::Throttled, ErrorKind::Unsupported, ErrorKind::Other] {
-            assert!(Tally::default().note("p", refusal(kind)).is_err(), "{kind:?}");
+            assert!(ExtendedLocks::default().note("p", refusal(kind)).is_err(), "{kind:?}");
         }
     }
 }

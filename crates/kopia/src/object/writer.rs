@@ -5,7 +5,7 @@ use super::pieces::{MOST, Pieces};
 use super::zeros::{ZeroChunk, stretch};
 use crate::KopiaError;
 use crate::compression::{Compression, Compressor};
-use crate::content::writer::{ContentWriter, LANES, Memory, Plain, Ticket};
+use crate::content::writer::{ContentWriter, Memory, Parts, Plain, Ticket};
 use crate::format::listing::ListingWriter;
 use crate::format::object_id::ObjectId;
 use crate::splitter::{Splitter, SplitterAlgorithm};
@@ -50,54 +50,13 @@ pub struct ObjectWriter {
     options: ObjectOptions,
     /// `None` until the first bytes come.
     splitter: Option<Splitter>,
-    chunk: Chunk,
+    /// The bytes of the current chunk.
+    chunk: Parts,
     /// The finished chunks, in their order.
     pieces: Pieces,
-    /// Finished chunks that wait for others, to be hashed side by side with them.
-    held: Vec<HeldChunk>,
     tasks: JoinSet<Result<(usize, ObjectId), KopiaError>>,
     failure: Option<KopiaError>,
     zeros: Option<ZeroChunk>,
-}
-
-/// A finished chunk, with its place among the pieces.
-#[derive(Debug)]
-struct HeldChunk {
-    number: usize,
-    plain: Bytes,
-    memory: Memory,
-}
-
-/// The bytes of the current chunk, as they came.
-#[derive(Debug, Default)]
-struct Chunk {
-    parts: Vec<Bytes>,
-    length: usize,
-}
-
-impl Chunk {
-    fn push(&mut self, bytes: Bytes) {
-        if !bytes.is_empty() {
-            self.length += bytes.len();
-            self.parts.push(bytes);
-        }
-    }
-
-    fn take(&mut self, contents: &ContentWriter) -> Bytes {
-        let Self { mut parts, length } = std::mem::take(self);
-        match parts.pop() {
-            None => Bytes::new(),
-            Some(only) if parts.is_empty() => only,
-            Some(last) => {
-                let mut joined = contents.buffer(length);
-                for part in parts.into_iter().chain([last]) {
-                    joined.extend_from_slice(&part);
-                    contents.give_piece(part);
-                }
-                joined.into()
-            }
-        }
-    }
 }
 
 impl ObjectWriter {
@@ -107,9 +66,8 @@ impl ObjectWriter {
             contents: contents.clone(),
             options,
             splitter: None,
-            chunk: Chunk::default(),
+            chunk: Parts::default(),
             pieces: Pieces::default(),
-            held: Vec::new(),
             tasks: JoinSet::new(),
             failure: None,
             zeros: None,
@@ -156,7 +114,7 @@ impl ObjectWriter {
         let mut splitter = self.splitter.take().unwrap_or_else(|| algorithm.begin());
         while count > 0 {
             // Between two chunks the splitter is as at the beginning.
-            if self.chunk.length == 0 && self.has_zero_chunk(algorithm, count) {
+            if self.chunk.is_empty() && self.has_zero_chunk(algorithm, count) {
                 count = self.repeat_zeros(count).await?;
                 continue;
             }
@@ -202,41 +160,30 @@ impl ObjectWriter {
         self.zeros.is_some_and(|zeros| zeros.length <= count)
     }
 
-    /// Stores the current chunk beside what comes next. It waits for some others, as long as there is memory for that.
+    /// Stores the current chunk beside what comes next. It may wait for some others, to be hashed side by side with them, as
+    /// long as there is memory for that.
     async fn store_chunk(&mut self) -> Result<(), KopiaError> {
-        let memory = match self.contents.try_reserve(self.chunk.length) {
+        let memory = match self.contents.try_reserve(self.chunk.len()) {
             Some(memory) => memory,
             None => {
-                self.start_held();
-                self.contents.reserve(self.chunk.length).await?
+                self.contents.hurry();
+                self.contents.reserve(self.chunk.len()).await?
             }
         };
         while let Some(done) = self.tasks.try_join_next() {
             self.settle(done)?;
         }
-        let number = self.pieces.begin(self.chunk.length as u64)?;
-        let plain = self.chunk.take(&self.contents);
-        self.held.push(HeldChunk { number, plain, memory });
-        if self.held.len() >= LANES || !self.contents.has_room() {
-            self.start_held();
+        let number = self.pieces.begin(self.chunk.len() as u64)?;
+        let plain = std::mem::take(&mut self.chunk);
+        let is_compressed = of_object(&self.contents, &self.options).is_some();
+        let ticket = if is_compressed { None } else { self.contents.enqueue(&plain) };
+        let chunk = ReservedChunk { plain, memory, ticket };
+        let (contents, options) = (self.contents.clone(), self.options);
+        self.tasks.spawn(async move { Ok((number, store(&contents, &options, chunk).await?)) });
+        if !self.contents.has_room() {
+            self.contents.hurry();
         }
         Ok(())
-    }
-
-    /// Begins to store the chunks that wait for others to be hashed with, as when no bytes come for a while: they keep memory.
-    pub fn start_held(&mut self) {
-        let is_compressed = of_object(&self.contents, &self.options).is_some();
-        // All wait for their hash before one is begun.
-        let ticket = |chunk: HeldChunk| {
-            let ticket = if is_compressed { None } else { self.contents.enqueue(&chunk.plain) };
-            (chunk, ticket)
-        };
-        let held: Vec<_> = std::mem::take(&mut self.held).into_iter().map(ticket).collect();
-        for (HeldChunk { number, plain, memory }, ticket) in held {
-            let (contents, options) = (self.contents.clone(), self.options);
-            let chunk = ReservedChunk { plain, memory, ticket };
-            self.tasks.spawn(async move { Ok((number, store(&contents, &options, chunk).await?)) });
-        }
     }
 
     fn settle(
@@ -249,7 +196,7 @@ impl ObjectWriter {
     }
 
     async fn wait(&mut self) -> Result<(), KopiaError> {
-        self.start_held();
+        self.contents.hurry();
         while let Some(done) = self.tasks.join_next().await {
             self.settle(done)?;
         }
@@ -288,12 +235,12 @@ impl ObjectWriter {
     pub async fn finish(mut self) -> Result<ObjectId, KopiaError> {
         self.check()?;
         // An object without bytes is a content without bytes.
-        if self.chunk.length > 0 && self.pieces.count() > 0 {
+        if !self.chunk.is_empty() && self.pieces.count() > 0 {
             self.store_chunk().await?;
         } else if self.pieces.count() == 0 {
-            let memory = self.contents.reserve(self.chunk.length).await?;
-            let number = self.pieces.begin(self.chunk.length as u64)?;
-            let plain = self.chunk.take(&self.contents);
+            let memory = self.contents.reserve(self.chunk.len()).await?;
+            let number = self.pieces.begin(self.chunk.len() as u64)?;
+            let plain = std::mem::take(&mut self.chunk);
             let chunk = ReservedChunk { plain, memory, ticket: None };
             let object = store(&self.contents, &self.options, chunk).await?;
             self.pieces.settle(number, object);
@@ -332,7 +279,7 @@ pub fn longest(contents: &ContentWriter, options: &ObjectOptions) -> Result<u64,
 
 /// The bytes of a chunk, with memory for them.
 struct ReservedChunk {
-    plain: Bytes,
+    plain: Parts,
     memory: Memory,
     /// Where they wait for their hash already.
     ticket: Option<Ticket>,
@@ -358,8 +305,9 @@ async fn store(
     let (bytes, is_compressed) = blocking(move || {
         let refused = |why| KopiaError::refused("compress an object", why);
         let mut compressor = Compressor::new(of_object).map_err(refused)?;
+        let plain = plain.joined();
         let compressed = compressor.compress(&plain).map_err(refused)?;
-        Ok(compressed.map_or((plain, false), |bytes| (bytes.into(), true)))
+        Ok(compressed.map_or((plain.into(), false), |bytes| (Bytes::from(bytes).into(), true)))
     })
     .await?;
     let content = contents.store(Plain { prefix, bytes, compression: None, ticket: None }, memory).await?;

@@ -16,6 +16,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TryRecvError;
 
@@ -23,6 +24,8 @@ use tokio::sync::mpsc::error::TryRecvError;
 pub(super) const SMALL: u64 = 256 << 10;
 /// Pieces of a file that wait for the splitter.
 const WAITING: usize = 4;
+/// The time that chunks wait for others while no bytes come.
+const PATIENCE: Duration = Duration::from_millis(50);
 /// Parts of one file that are on their way at once.
 const PARTS: usize = 2;
 /// Small files of one batch that are stored side by side.
@@ -323,13 +326,14 @@ async fn save_part(
     });
     loop {
         let piece = match waiting.try_recv() {
-            Err(TryRecvError::Empty) => {
-                // Chunks that wait for others would keep their memory for as long as the source stalls.
-                if let Some(object) = writer.lock().await.as_mut() {
-                    object.start_held();
+            Err(TryRecvError::Empty) => match tokio::time::timeout(PATIENCE, waiting.recv()).await {
+                Ok(piece) => piece,
+                Err(_) => {
+                    // Chunks that wait for others would keep their memory for as long as the source stalls.
+                    run.writer.contents().hurry();
+                    waiting.recv().await
                 }
-                waiting.recv().await
-            }
+            },
             come => come.ok(),
         };
         let Some(piece) = piece else { break };

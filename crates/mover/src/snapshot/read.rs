@@ -4,6 +4,7 @@ use super::entry::modified;
 use crate::failure::Failed;
 use crate::handles::open_beneath;
 use bytes::Bytes;
+use lifeboat_kopia::content::writer::PIECE;
 use rustix::buffer::spare_capacity;
 use rustix::fs::{Advice, FileType, Mode, OFlags, SeekFrom, Stat, fadvise, fstat, readlinkat, seek};
 use rustix::io::{Errno, pread};
@@ -12,8 +13,6 @@ use std::fs::File;
 use std::num::NonZero;
 use std::ops::Range;
 
-/// The length of a piece of a long file.
-const PIECE: usize = 1 << 20;
 /// The bytes of a long file that stay in the page cache while it is read: the kernel takes the pages of what was read before
 /// for what comes next.
 const KEPT: u64 = 32 << 20;
@@ -279,6 +278,6 @@ mod tests {
             given += 1;
             false
         };
-        assert_eq!((pieces(&reading(&file, false), 0..3 << 20, take_one), given), (Ok(1 << 20), 1));
+        assert_eq!((pieces(&reading(&file, false), 0..3 << 20, take_one), given), (Ok(PIECE as u64), 1));
     }
 }

@@ -3,7 +3,7 @@
 use super::check::{check_volume, is_empty};
 use super::events::WARNING;
 use super::failure::{Failure, with_message};
-use super::repository::{MEMORY, VolumeRepository, clock};
+use super::repository::{VolumeRepository, clock};
 use super::resource::BackupResource;
 use super::restore::named;
 use super::role::{Done, MoverEnv, Transfer, Work, perform};
@@ -82,7 +82,7 @@ pub(super) fn write_options(env: &MoverEnv) -> WriteOptions {
         host: CLIENT_NAME.to_owned(),
         random: env.random.clone(),
         threads: env.threads,
-        memory: MEMORY,
+        memory: WriteOptions::usual_memory(env.threads),
         uploads: UPLOADS,
     }
 }

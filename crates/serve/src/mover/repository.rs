@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// The Secret with the password of all repositories, and its key.
 const SECRET: (&str, &str) = ("velero-repo-credentials", "repository-password");
 /// The most memory for indexes and for contents that are under way.
-pub(super) const MEMORY: u64 = 96 << 20;
+const MEMORY: u64 = 96 << 20;
 
 /// A repository before it is opened: its location, blobs and password.
 pub(crate) struct VolumeRepository<'a> {

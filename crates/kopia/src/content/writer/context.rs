@@ -2,6 +2,7 @@
 
 use super::buffers::Buffers;
 use super::pauses::{Pauses, is_too_long};
+use super::shares::{Shares, pack_buffer};
 use crate::KopiaError;
 use crate::blobs::Blobs;
 use crate::content::Contents;
@@ -16,7 +17,7 @@ use lifeboat_bucket::PutOptions;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore, watch};
 
 /// Counts of a writer, from one flush to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -64,6 +65,8 @@ impl std::ops::AddAssign for Written {
     }
 }
 
+/// Buffers of packs with data and with metadata that are kept for the next ones.
+const IDLE_PACKS: [usize; 2] = [2, 1];
 /// The most markers whose deletion is tried again.
 const MAX_MARKERS: usize = 4000;
 
@@ -74,10 +77,14 @@ pub(super) struct Context {
     pub(super) retention: Option<Retention>,
     /// Turns of puts.
     pub(super) uploads: Semaphore,
-    /// Of packs.
-    pub(super) buffers: Buffers,
-    /// Packs that are on their way: contents in them are read here.
-    packs: Mutex<HashMap<Arc<str>, Bytes>>,
+    /// Of packs with data, and of those with metadata, which are mostly much shorter.
+    pub(super) buffers: [Buffers; 2],
+    /// Packs that are on their way, as soon as all their contents are there: these are read here.
+    packs: Mutex<HashMap<Arc<str>, watch::Receiver<Option<Bytes>>>>,
+    /// Told when one of them is gone.
+    gone: Notify,
+    /// The most packs that are on their way before new contents wait for them.
+    most_packs: usize,
     written: Mutex<Written>,
     pauses: Mutex<Pauses>,
     /// True while manifests are among what is flushed.
@@ -94,15 +101,20 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Context {
     pub(super) fn new(contents: Contents, options: WriteOptions, retention: Option<Retention>) -> Self {
+        let shares = Shares::of(&options, &contents.inner.guard.format());
         let uploads = Semaphore::new(options.uploads.clamp(1, Semaphore::MAX_PERMITS));
         let pauses = Mutex::new(Pauses::begin((contents.inner.clock)()));
+        let pack = pack_buffer(&contents.inner.guard.format());
+        let buffers = IDLE_PACKS.map(|most| Buffers::new(pack, most));
         Self {
             contents,
             options,
             retention,
             uploads,
-            buffers: Buffers::new(2),
+            buffers,
             packs: Mutex::default(),
+            gone: Notify::new(),
+            most_packs: shares.packs,
             written: Mutex::default(),
             pauses,
             has_manifests: AtomicBool::new(false),
@@ -147,18 +159,33 @@ impl Context {
         self.retention.as_ref().map(|retention| lock_until(retention, self.now()))
     }
 
-    /// Keeps a pack readable until it is stored.
-    pub(super) fn keep_pack(&self, name: Arc<str>, bytes: Bytes) {
-        lock(&self.packs).insert(name, bytes);
+    /// Keeps a pack readable until it is stored; its bytes are sent as soon as they are there.
+    pub(super) fn keep_pack(&self, name: Arc<str>) -> watch::Sender<Option<Bytes>> {
+        let (send, kept) = watch::channel(None);
+        lock(&self.packs).insert(name, kept);
+        send
     }
 
     pub(super) fn forget_pack(&self, name: &str) {
         lock(&self.packs).remove(name);
+        self.gone.notify_waiters();
+    }
+
+    /// Waits as long as too many packs are on their way. Each ends by itself.
+    pub(super) async fn wait_for_packs(&self) {
+        loop {
+            let gone = self.gone.notified();
+            if lock(&self.packs).len() < self.most_packs {
+                return;
+            }
+            gone.await;
+        }
     }
 
     /// A pack that is on its way.
-    pub(super) fn kept_pack(&self, name: &str) -> Option<Bytes> {
-        lock(&self.packs).get(name).cloned()
+    pub(super) async fn kept_pack(&self, name: &str) -> Option<Bytes> {
+        let mut kept = lock(&self.packs).get(name)?.clone();
+        kept.wait_for(Option::is_some).await.ok()?.clone()
     }
 
     pub(super) fn count(&self, change: impl FnOnce(&mut Written)) {

@@ -39,6 +39,7 @@ impl ContentWriter {
             return Ok(());
         }
         let (known, stored) = self.stored(id, known).await?;
+        context.wait_for_packs().await;
         let (id, writer) = (*id, self.clone());
         let threads = self.inner.threads.clone();
         self.inner
@@ -50,7 +51,8 @@ impl ContentWriter {
                 let is_deleted = known.is_deleted && !is_undeletion;
                 let entry = Pending { timestamp, is_deleted, ..known };
                 let length = stored.len() as u64;
-                writer.push(&claim, Ready { id, stored: &stored, entry, memory: Some(memory) })?;
+                writer.push(&claim, Ready { id, stored: &stored, entry })?;
+                drop((stored, memory));
                 context.count(|written| {
                     written.rewritten_contents += 1;
                     written.rewritten_bytes += length;

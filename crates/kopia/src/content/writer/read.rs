@@ -60,10 +60,10 @@ impl ContentWriter {
     async fn stored_at(&self, id: &ContentId, entry: &Pending) -> Result<Bytes, KopiaError> {
         let range = range(&entry.record(id))?;
         if let Some(stored) = lock(&self.inner.state).batch.stored(id, entry) {
-            return Ok(Bytes::copy_from_slice(stored));
+            return Ok(stored);
         }
         let context = &self.inner.context;
-        if let Some(pack) = context.kept_pack(&entry.pack) {
+        if let Some(pack) = context.kept_pack(&entry.pack).await {
             let from = usize::try_from(range.start).unwrap_or(usize::MAX);
             let to = usize::try_from(range.end).unwrap_or(usize::MAX);
             if to <= pack.len() {

@@ -1,88 +1,52 @@
-//! Threads that hash, compress and encrypt. Contents that wait for their hash are hashed several at once, which is much
-//! faster for BLAKE2b.
+//! Threads that hash, compress and encrypt.
 
-use super::buffers::Buffers;
+use super::buffers::{Buffers, PIECE};
+use super::lanes::{Lanes, Ticket};
+use super::parts::Parts;
 use crate::KopiaError;
 use crate::compression::{Compression, Compressor};
 use crate::content::decode;
 use crate::content::index_set::Record;
 use crate::crypto::Crypto;
-use crate::crypto::aead::{NONCE_LENGTH, TAG_LENGTH};
+use crate::crypto::aead::NONCE_LENGTH;
+use crate::format::FormatError;
 use crate::format::content_id::{ContentHash, ContentId};
 use crate::tasks::blocking;
-use bytes::Bytes;
-use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use bytes::{Bytes, BytesMut};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::Semaphore;
 
-/// Contents that are hashed side by side.
-pub(crate) const LANES: usize = 4;
 /// Bytes up to which the way to a thread takes longer than the work.
 const SMALL: usize = 16 << 10;
-/// Buffers that are kept beside one for each thread.
-const KEPT: usize = 8;
-/// The bytes by which the cipher makes a content longer.
-const OVERHEAD: usize = NONCE_LENGTH + TAG_LENGTH;
+/// Bytes from which a content is encrypted at its place in the pack, instead of being copied there.
+const LONG: usize = 64 << 10;
+/// Pieces of files that are kept for the next ones, as many as chunks mostly have.
+const IDLE_PIECES: usize = (64 << 20) / PIECE;
 
 /// Threads, and what is kept from one content to the next.
 pub(super) struct Threads {
     crypto: Arc<Crypto>,
+    /// Turns of all work but hashing.
     turns: Arc<Semaphore>,
-    waiting: Mutex<Waiting>,
+    lanes: Arc<Lanes>,
     compressors: Mutex<HashMap<Compression, Vec<Compressor>>>,
-    /// Of plain and of encrypted contents.
-    pub(super) buffers: Buffers,
-    /// Of pieces of files that are read.
+    /// Of files that are read.
     pub(super) pieces: Buffers,
 }
 
-#[derive(Default)]
-struct Waiting {
-    next: u64,
-    jobs: VecDeque<Job>,
-}
-
-struct Job {
-    number: u64,
-    plain: Bytes,
-    to: oneshot::Sender<ContentHash>,
-}
-
-/// Bytes that wait for their hash.
-#[derive(Debug)]
-pub(crate) struct Ticket {
-    number: u64,
-    hash: oneshot::Receiver<ContentHash>,
-}
-
-/// The bytes of a content as they lie in a pack.
-pub(super) struct Sealed {
-    pub(super) stored: Vec<u8>,
+/// The bytes of a content that are to be encrypted.
+pub(super) struct ToSeal {
+    pub(super) plain: Parts,
     /// The header ID of the compression, 0 for none.
     pub(super) compression: u32,
-}
-
-/// Plain bytes to be compressed and encrypted.
-pub(super) struct ToSeal<'a> {
-    pub(super) id: &'a ContentId,
-    pub(super) plain: &'a [u8],
-    pub(super) compression: Option<Compression>,
-    pub(super) nonce: [u8; NONCE_LENGTH],
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Threads {
     pub(super) fn new(crypto: Arc<Crypto>, threads: usize) -> Self {
         let turns = Arc::new(Semaphore::new(threads.clamp(1, Semaphore::MAX_PERMITS)));
-        let (buffers, pieces) = (Buffers::new(threads.saturating_add(KEPT)), Buffers::new(2 * KEPT));
-        Self { crypto, turns, waiting: Mutex::default(), compressors: Mutex::default(), buffers, pieces }
-    }
-
-    async fn turn(&self) -> Result<OwnedSemaphorePermit, KopiaError> {
-        self.turns.clone().acquire_owned().await.map_err(|_| KopiaError::Cancelled)
+        let lanes = Arc::new(Lanes::new(crypto.clone(), threads));
+        Self { crypto, turns, lanes, compressors: Mutex::default(), pieces: Buffers::new(PIECE, IDLE_PIECES) }
     }
 
     /// Does work with so many bytes on a thread when it is its turn; with few of them at once.
@@ -94,7 +58,7 @@ impl Threads {
         if bytes <= SMALL {
             return work();
         }
-        let turn = self.turn().await?;
+        let turn = self.turns.clone().acquire_owned().await.map_err(|_| KopiaError::Cancelled)?;
         blocking(move || {
             let _turn = turn;
             work()
@@ -103,87 +67,64 @@ impl Threads {
     }
 
     /// Lets bytes wait for their hash, together with those that come next; `None` where the hash takes less time than that.
-    pub(super) fn enqueue(&self, plain: &Bytes) -> Option<Ticket> {
-        if plain.len() <= SMALL {
-            return None;
-        }
-        let (to, hash) = oneshot::channel();
-        let mut waiting = lock(&self.waiting);
-        waiting.next += 1;
-        let number = waiting.next;
-        waiting.jobs.push_back(Job { number, plain: plain.clone(), to });
-        Some(Ticket { number, hash })
+    pub(super) fn enqueue(&self, plain: &Parts) -> Option<Ticket> {
+        (plain.len() > SMALL).then(|| self.lanes.add(plain.clone()))
+    }
+
+    /// Begins to hash what waits, however little it is.
+    pub(super) fn hurry(&self) {
+        self.lanes.hurry();
     }
 
     /// Hashes bytes, together with others that wait.
-    pub(super) async fn hash(&self, plain: &Bytes) -> Result<ContentHash, KopiaError> {
-        match self.enqueue(plain) {
-            Some(ticket) => self.hashed(ticket).await,
-            None => Ok(self.crypto.hash(plain)),
+    pub(super) async fn hash(&self, plain: &Parts) -> Result<ContentHash, KopiaError> {
+        if let Some(ticket) = self.enqueue(plain) {
+            self.hurry();
+            return ticket.hash().await;
         }
+        let mut hash = self.crypto.begin_hash();
+        plain.iter().for_each(|part| hash.update(part));
+        Ok(hash.finish())
     }
 
-    /// The hash of bytes that wait for it.
-    pub(super) async fn hashed(&self, ticket: Ticket) -> Result<ContentHash, KopiaError> {
-        let Ticket { number, hash } = ticket;
-        let turn = self.turn().await?;
-        // Somebody else has taken it along; who takes one ends it.
-        let jobs = self.take(number);
-        if jobs.is_empty() {
-            drop(turn);
-        } else {
-            let crypto = self.crypto.clone();
-            blocking(move || {
-                let _turn = turn;
-                let plains: Vec<&[u8]> = jobs.iter().map(|job| job.plain.as_ref()).collect();
-                let hashes = crypto.hash_all(&plains);
-                for (Job { plain, to, .. }, hash) in jobs.into_iter().zip(hashes) {
-                    // Nobody else has them when their caller goes on, so that the buffer is used again.
-                    drop(plain);
-                    // It may be gone.
-                    let _ = to.send(hash);
-                }
-                Ok(())
-            })
-            .await?;
-        }
-        hash.await.map_err(|_| KopiaError::Cancelled)
+    /// Compresses, where that is wanted and makes them shorter.
+    pub(super) fn compress(&self, plain: Parts, compression: Option<Compression>) -> Result<ToSeal, FormatError> {
+        let Some(compression) = compression else { return Ok(ToSeal { plain, compression: 0 }) };
+        let lock = || self.compressors.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = lock().get_mut(&compression).and_then(Vec::pop);
+        let mut compressor = kept.map_or_else(|| Compressor::new(compression), Ok)?;
+        let plain = plain.joined();
+        let compressed = compressor.compress(&plain)?;
+        lock().entry(compression).or_default().push(compressor);
+        Ok(match compressed {
+            Some(bytes) => ToSeal { plain: Bytes::from(bytes).into(), compression: compression.header() },
+            None => ToSeal { plain: plain.into(), compression: 0 },
+        })
     }
 
-    /// The job with this number, and some that wait longest; none where it is taken already.
-    fn take(&self, number: u64) -> Vec<Job> {
-        let mut waiting = lock(&self.waiting);
-        let at = waiting.jobs.iter().position(|job| job.number == number);
-        let Some(own) = at.and_then(|at| waiting.jobs.remove(at)) else { return Vec::new() };
-        let mut jobs = vec![own];
-        while jobs.len() < LANES
-            && let Some(job) = waiting.jobs.pop_front()
-        {
-            // Nobody waits for it any more.
-            if !job.to.is_closed() {
-                jobs.push(job);
-            }
-        }
-        jobs
+    /// The length of a content that is better encrypted at its place in a pack; `None` for one that is not.
+    pub(super) fn length_at_its_place(&self, plain: usize) -> Option<usize> {
+        self.crypto.length_at_its_place(plain).filter(|_| plain >= LONG)
     }
 
-    /// Compresses, where that is wanted and makes them shorter, and encrypts.
-    pub(super) fn seal(&self, content: &ToSeal<'_>) -> Result<Sealed, KopiaError> {
-        let refused = |why| KopiaError::refused(format!("store content {}", content.id), why);
-        let mut compressed = None;
-        if let Some(compression) = content.compression {
-            let kept = lock(&self.compressors).get_mut(&compression).and_then(Vec::pop);
-            let mut compressor = kept.map_or_else(|| Compressor::new(compression), Ok).map_err(refused)?;
-            compressed = compressor.compress(content.plain).map_err(refused)?.map(|bytes| (bytes, compression));
-            lock(&self.compressors).entry(compression).or_default().push(compressor);
-        }
-        let (plain, compression) = match &compressed {
-            Some((bytes, compression)) => (bytes.as_slice(), compression.header()),
-            None => (content.plain, 0),
-        };
-        let mut stored = self.buffers.take(plain.len() + OVERHEAD);
-        self.crypto.seal_content_into(content.id, plain, content.nonce, &mut stored).map_err(refused)?;
-        Ok(Sealed { stored, compression })
+    /// Encrypts a content at its place.
+    pub(super) fn seal_at_its_place(
+        &self,
+        id: &ContentId,
+        plain: Parts,
+        nonce: [u8; NONCE_LENGTH],
+        place: &mut BytesMut,
+    ) -> Result<(), FormatError> {
+        place.extend_from_slice(&nonce);
+        plain.drain(&self.pieces, |part| place.extend_from_slice(part));
+        let tag = self.crypto.seal_content_at_its_place(id, place)?;
+        place.extend_from_slice(&tag);
+        Ok(())
+    }
+
+    /// Encrypts a content.
+    pub(super) fn seal(&self, id: &ContentId, plain: Parts, nonce: [u8; NONCE_LENGTH]) -> Result<Vec<u8>, FormatError> {
+        self.crypto.seal_content(id, &plain.joined(), nonce)
     }
 
     /// Decodes a content.
