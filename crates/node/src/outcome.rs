@@ -1,7 +1,7 @@
 //! The outcome of a pod that has ended. Pure.
 
 use crate::pod::PodView;
-use crate::transfer::TransferKind;
+use crate::transfer::{Delivery, TransferKind};
 use lifeboat_mover::protocol::{BackupResult, CANCELED, PodEnd, RestoreResult, pod_end};
 use serde::de::DeserializeOwned;
 
@@ -31,6 +31,13 @@ impl TransferResult {
     /// The result of a restore.
     pub(crate) fn restored(total_bytes: i64) -> Self {
         Self { total_bytes, saved: None, message: String::new() }
+    }
+}
+
+impl Delivery {
+    /// The result of the restore whose volume is delivered.
+    pub(crate) fn result(&self) -> TransferResult {
+        TransferResult { message: self.message.clone(), ..TransferResult::restored(self.total_bytes) }
     }
 }
 

@@ -4,7 +4,6 @@
 //! [`TransferKind`] and [`TransferRequest`].
 
 pub(crate) use crate::kind::TransferKind;
-use crate::outcome::TransferResult;
 use lifeboat_api::well_known::LABEL_EXPOSE_ON_GOING;
 use lifeboat_api::{
     DataDownload, DataDownloadSpec, DataMoveProgress, DataPathPhase, DataUpload, DataUploadSpec, NodeOs, ObjectMeta,
@@ -40,13 +39,6 @@ pub(crate) struct Delivery {
     pub(crate) message: String,
     /// The time at which it began.
     pub(crate) begun: Time,
-}
-
-impl Delivery {
-    /// The result of the restore whose volume is delivered.
-    pub(crate) fn result(&self) -> TransferResult {
-        TransferResult { message: self.message.clone(), ..TransferResult::restored(self.total_bytes) }
-    }
 }
 
 /// A transfer as it was last seen.

@@ -6,7 +6,7 @@ use crate::end::look_after::open_options;
 use crate::end::repository_snapshots::{delete_repository_snapshots, list_repository_snapshots};
 use crate::env::Env;
 use crate::request::lane::ScopedAction;
-use crate::volumes::snapshots::{remove_before, remove_csi, remove_native, stop_useless_uploads};
+use crate::volumes::snapshots::{await_uploads, remove_before, remove_csi, remove_native, stop_useless_uploads};
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
@@ -44,11 +44,13 @@ const MOST_TOLD: usize = 200;
 /// Messages for people about what was not removed and why: the files are to stay then. There are at most some hundreds,
 /// and the last one says how many more there are.
 pub async fn run_delete_actions(backup: &Backup, uid: &str, env: &Env) -> Result<(), Vec<String>> {
-    list_repository_snapshots(backup, uid, env).await.map_err(|e| vec![e])?;
     let mut failed = DeletionFailures::default();
-    if !stop_useless_uploads(backup, env, |_| false).await {
-        failed.add("data movers still work for this backup; the log of the server says why".to_owned());
+    match stop_useless_uploads(backup, env, |_| false).await {
+        true => await_uploads(backup, env).await.into_iter().for_each(|why| failed.add(why)),
+        false => failed.add("data movers still work for this backup; the log of the server says why".to_owned()),
     }
+    // What data movers have finished until now is among them.
+    list_repository_snapshots(backup, uid, env).await.map_err(|e| vec![e])?;
     let unproven = Unproven::default();
     let mut calling = ActionCall { backup, uid, unproven: &unproven, failed: &mut failed, env };
     if let Err(e) = Box::pin(calling.call_actions()).await {

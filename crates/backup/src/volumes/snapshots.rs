@@ -8,13 +8,13 @@ use crate::volumes::outcomes::Volumes;
 use lifeboat_api::Backup;
 use lifeboat_api::well_known::LABEL_BACKUP_UID;
 use lifeboat_cluster::Cluster;
-use lifeboat_object::{Catalog, ObjectKey, ResultScope};
+use lifeboat_object::{Catalog, ObjectKey, ResultScope, counted};
 use lifeboat_operation::Operation;
 use lifeboat_volume::csi::{
     self, ClaimGroup, CsiBackup, CsiError, CsiSnapshots, GroupMember, HeldSnapshots, MovedSnapshots, SNAPSHOT_API,
     SnapshotTypes, WantedSnapshot, release_all, remove_all, remove_moved, served, untaken,
 };
-use lifeboat_volume::data_movement::backup::stop_uploads;
+use lifeboat_volume::data_movement::backup::{stop_uploads, working_uploads};
 use lifeboat_volume::facts::{ClaimKey, PersistentVolume};
 use lifeboat_volume::native::{
     NativeBackup, NativeSnapshots, RemainingSnapshot, Removal, SnapshotNote, noted, remove_noted,
@@ -24,10 +24,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 
 /// The longest wait for the next step while the snapshots of a backup are cleaned up at its end.
 const LONGEST: Duration = Duration::from_secs(60);
+/// The longest wait for data movers that were asked to stop, which node agents end within seconds.
+const STOPPING: Duration = Duration::from_secs(60);
+/// The pauses between two looks at them: the first, which doubles, and the longest.
+const STOPPING_PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(2)];
 /// The longest time for which CSI snapshots are cleaned up in all, however many there are.
 const IN_ALL: Duration = Duration::from_secs(900);
 
@@ -193,6 +197,26 @@ pub(crate) async fn stop_useless_uploads(backup: &Backup, env: &Env, is_wanted: 
     );
     env.operation.journal.warn(&ResultScope::Velero, text);
     false
+}
+
+/// Waits until no data mover works for a backup any more, all of which were asked to stop. Gives the reason for which it is not so.
+pub(crate) async fn await_uploads(backup: &Backup, env: &Env) -> Option<String> {
+    let deadline = Instant::now() + STOPPING;
+    let [mut pause, longest] = STOPPING_PAUSES;
+    loop {
+        let why = match working_uploads(backup, &env.cluster).await {
+            Ok(0) => return None,
+            // Who may not see them has not made any.
+            Err(e) if e.is_denied() => return None,
+            Ok(count) => format!("{} still work for this backup", counted(count as u64, "data mover")),
+            Err(e) => format!("it is not known if data movers still work for this backup: {e}"),
+        };
+        if Instant::now() >= deadline || env.operation.cancel.is_cancelled() {
+            return Some(format!("{why}: delete it again when they have ended"));
+        }
+        sleep(pause).await;
+        pause = (pause * 2).min(longest);
+    }
 }
 
 /// Removes the snapshots of an ended backup whose data was moved, or was to be, as far as their data movers have left them. What could

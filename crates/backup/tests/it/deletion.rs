@@ -206,7 +206,7 @@ async fn a_deleted_backup_takes_its_snapshots_in_repositories_along() {
     let errors = run_delete_actions(&backup, "u", &env).await.unwrap_err();
     let expected = format!(
         "error deleting 1 snapshot of backup {NAME} in the repository of namespace bank: the password does not open it; the IDs are kept in \
-         {key}"
+         {key}; delete the backup again when that is mended"
     );
     assert_eq!(errors, [expected]);
     let request = |namespace: &str, ids: &[&str]| SnapshotsToDelete {

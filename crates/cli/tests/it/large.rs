@@ -113,8 +113,19 @@ fn claim(number: usize) -> Value {
             "resources": {"requests": {"storage": "1Gi"}}}})
 }
 
+/// A controller manager that is paused until this goes: other tests use its cluster after this one.
+struct PausedControllers {
+    pid: String,
+}
+
+impl Drop for PausedControllers {
+    fn drop(&mut self) {
+        let _ = Command::new("kill").args(["-CONT", &self.pid]).status();
+    }
+}
+
 /// Pauses the controller manager of a cluster: it would tell of each claim again and again that nothing binds it.
-fn pause_controllers(bed: &Bed) {
+fn pause_controllers(bed: &Bed) -> PausedControllers {
     let kubeconfig = bed.plane.kubeconfig().display().to_string();
     let is_it = |pid: &str| {
         let line = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -127,6 +138,7 @@ fn pause_controllers(bed: &Bed) {
     let found: Vec<String> = processes.filter(|pid| is_it(pid)).collect();
     assert_eq!(found.len(), 1, "one controller manager: {found:?}");
     assert!(Command::new("kill").args(["-STOP", &found[0]]).status().expect("kill").success());
+    PausedControllers { pid: found[0].clone() }
 }
 
 #[test]
@@ -137,7 +149,7 @@ fn a_large_backup_asks_for_pages_and_runs_hooks_with_few_requests() {
     eventually("the service account of pods", || {
         bed.kubectl(&["get", "serviceaccounts", "--namespace=large", "--output=name"]).contains("default")
     });
-    pause_controllers(&bed);
+    let _paused = pause_controllers(&bed);
     let mut objects: Vec<Value> = config_maps("large", OTHERS).collect();
     objects.extend((0..PODS).map(claim).chain((0..PODS).map(pod)));
     many::create(&direct, objects);

@@ -13,7 +13,7 @@ use crate::method::fs_backup::repository::NeededRepository;
 use crate::restore_plan::is_foreign;
 use lifeboat_action::{ActionError, OperationProgress};
 use lifeboat_api::well_known::{LABEL_ASYNC_OPERATION_ID, LABEL_BACKUP_UID, LABEL_PVC_UID};
-use lifeboat_api::{Backup, DataUpload, GROUP, Resource};
+use lifeboat_api::{Backup, DataPathPhase, DataUpload, GROUP, Resource};
 use lifeboat_cluster::{Cluster, ClusterError, ListRequest};
 use lifeboat_object::{GroupResource, ObjectKey};
 use lifeboat_operation::Operation;
@@ -160,6 +160,19 @@ pub async fn moved_uploads(backup: &Backup, cluster: &Cluster) -> Result<Vec<Dat
     let mut all = uploads_of(backup, cluster).await?;
     all.retain(|upload| !upload.status.snapshot_id.is_empty());
     Ok(all)
+}
+
+/// The number of data movers that still work for a backup: a snapshot that one of them finishes now is in no record yet.
+///
+/// # Errors
+/// [`ClusterError`].
+pub async fn working_uploads(backup: &Backup, cluster: &Cluster) -> Result<usize, ClusterError> {
+    use DataPathPhase as P;
+    let works = |upload: &&DataUpload| {
+        matches!(upload.status.phase, Some(P::Accepted | P::Prepared | P::InProgress | P::Canceling))
+            && !is_foreign(&upload.spec.data_mover)
+    };
+    Ok(uploads_of(backup, cluster).await?.iter().filter(works).count())
 }
 
 async fn uploads_of(backup: &Backup, cluster: &Cluster) -> Result<Vec<DataUpload>, ClusterError> {
