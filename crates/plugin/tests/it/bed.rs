@@ -133,6 +133,15 @@ pub(crate) fn exists(process: u32) -> bool {
     PathBuf::from(format!("/proc/{process}")).exists()
 }
 
+/// Returns true if all threads of a process stand still after SIGSTOP: until then it may answer what it is asked.
+pub(crate) fn stands_still(process: u32) -> bool {
+    let stands = |task: std::io::Result<fs::DirEntry>| {
+        let stat = task.and_then(|task| fs::read_to_string(task.path().join("stat"))).unwrap_or_default();
+        stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('T'))
+    };
+    fs::read_dir(format!("/proc/{process}/task")).is_ok_and(|mut tasks| tasks.all(stands))
+}
+
 /// Waits until something is so.
 pub(crate) async fn until(what: &str, is_so: impl Fn() -> bool) {
     let begun = Instant::now();

@@ -1,6 +1,6 @@
 //! Tests of processes that begin, end and begin again.
 
-use crate::bed::{Bed, exists, journal, log, until};
+use crate::bed::{Bed, exists, journal, log, stands_still, until};
 use crate::object::{backup, pod};
 use lifeboat_action::{ActionError, ActionErrorKind, Actions, BackupItemInput};
 use lifeboat_plugin::PluginHost;
@@ -209,6 +209,7 @@ async fn a_process_that_is_silent_to_a_new_user_is_ended_and_replaced() {
     let first = bed.started()[0];
     let stopped = std::process::Command::new("kill").args(["-STOP", &first.to_string()]).status();
     assert!(stopped.unwrap().success());
+    until("still", || stands_still(first)).await;
     let others = host.actions(&journal("c")).await.unwrap();
     until("gone", || !exists(first)).await;
     execute(&others, "none").await.unwrap();
