@@ -194,7 +194,7 @@ fn each_cluster_has_its_own_places_and_its_own_rules() {
 
 /// As earlier versions left them: a Backup was made here of an object that another cluster had exported.
 #[test]
-fn rules_that_came_with_an_exported_object_are_said_to_be_anothers() {
+fn rules_that_came_with_an_exported_object_are_said_to_be_of_another() {
     let of = |cluster: &str, day: u32, rules: &str| {
         let mut backup = noted(on(day), rules);
         let said = KeptBy::of(&backup.metadata).unwrap().unwrap();

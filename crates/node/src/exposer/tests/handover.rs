@@ -389,7 +389,7 @@ fn a_source_that_is_not_ready_is_waited_for_with_its_error() {
 }
 
 #[test]
-fn objects_of_the_copys_name_that_are_not_its_own_are_left_alone() {
+fn foreign_objects_of_the_name_of_the_copy_are_left_alone() {
     let transfer = upload(json!({}));
     let mut other = moved(false);
     other.data_upload = "another".into();
