@@ -36,7 +36,7 @@ fn left(place: &Place, kind: &str, claim: &str) -> Vec<String> {
 #[test]
 #[ignore = "needs a node: make test-node"]
 fn snapshots_are_moved_also_past_a_deleted_mover_and_nothing_is_left() {
-    let place = Place::start("moved");
+    let place = Place::start("uploads");
     install(&place, &["--use-node-agent", "--least-privilege"]);
     let ground = &place.ground;
     place.claim("data", &json!({}));
