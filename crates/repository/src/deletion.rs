@@ -1,11 +1,11 @@
 //! Deletes snapshots of a backup (velero: pkg/repository/provider/unified_repo.go, `BatchForget`): their manifests go, and maintenance
 //! gives their space back.
 
-use crate::volume_repository::{CLIENT_NAME, RepositoryError};
+use crate::volume_repository::{RepositoryError, WriterOptions, write_options};
 use lifeboat_bucket::{BlobStore, ListOptions};
+use lifeboat_kopia::KopiaError;
 use lifeboat_kopia::crypto::Password;
 use lifeboat_kopia::format::manifest::ManifestEntry;
-use lifeboat_kopia::{KopiaError, OpenOptions, Random, WriteOptions};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -23,15 +23,6 @@ pub struct SnapshotOwner<'a> {
     pub backup: &'a str,
     /// Its UID.
     pub backup_uid: &'a str,
-}
-
-/// Options with which a repository is opened to be written.
-#[derive(Clone)]
-pub struct WriterOptions {
-    /// The source of random bytes.
-    pub random: Random,
-    /// The clock, and the folder, memory and threads.
-    pub open: OpenOptions,
 }
 
 /// The end of the deletion of a snapshot.
@@ -67,7 +58,7 @@ pub async fn delete_snapshots(
     options: WriterOptions,
 ) -> Result<DeletedSnapshots, RepositoryError> {
     let WriterOptions { random, open } = options;
-    let (threads, memory) = (open.threads, open.memory);
+    let write = write_options(&random, &open, UPLOADS);
     let repository = match crate::open(blobs.clone(), password, open).await {
         Err(RepositoryError::Kopia(KopiaError::NotARepository { .. })) if is_empty(&*blobs).await? => {
             return Ok(DeletedSnapshots { ends: vec![DeletedSnapshot::Missing; ids.len()], unnamed: 0 });
@@ -94,8 +85,7 @@ pub async fn delete_snapshots(
     if all.is_empty() {
         return Ok(DeletedSnapshots { ends, unnamed });
     }
-    let (user, host) = (CLIENT_NAME.to_owned(), CLIENT_NAME.to_owned());
-    let writer = repository.writer(WriteOptions { user, host, random, threads, memory, uploads: UPLOADS }).await?;
+    let writer = repository.writer(write).await?;
     for id in all {
         writer.delete_manifest(id)?;
     }

@@ -14,6 +14,8 @@ mod tests;
 mod volume_repository;
 
 pub use clock::repository_clock;
-pub use deletion::{DeletedSnapshot, DeletedSnapshots, SnapshotOwner, WriterOptions, delete_snapshots};
-pub use maintain::{MAINTENANCE_ERROR, MaintainOptions, MaintenanceSummary, maintain};
-pub use volume_repository::{CLIENT_NAME, EnsureOptions, RepositoryError, blobs_of, ensure, open, prefix_of};
+pub use deletion::{DeletedSnapshot, DeletedSnapshots, SnapshotOwner, delete_snapshots};
+pub use maintain::{MAINTENANCE_ERROR, MaintenanceSummary, maintain};
+pub use volume_repository::{
+    CLIENT_NAME, EnsureOptions, RepositoryError, WriterOptions, blobs_of, ensure, open, prefix_of,
+};

@@ -1,11 +1,11 @@
 //! A run of maintenance in the place of Velero's, and a report of it that fits into a termination message.
 
-use crate::volume_repository::{CLIENT_NAME, OWNER, RepositoryError, trimmed};
+use crate::volume_repository::{OWNER, RepositoryError, WriterOptions, trimmed, write_options};
 use lifeboat_bucket::BlobStore;
+use lifeboat_kopia::KopiaError;
 use lifeboat_kopia::crypto::Password;
 use lifeboat_kopia::maintenance::plan::{Step, Waiting};
 use lifeboat_kopia::maintenance::{Maintenance, MaintenanceOptions, MaintenanceReport, Requested};
-use lifeboat_kopia::{KopiaError, OpenOptions, Random, WriteOptions};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,15 +20,6 @@ const LONGEST: usize = 140;
 /// The mark in front of the error of a run, in the termination message of its pod and in its log. A server, Velero's too, takes all that
 /// follows for the error (velero: pkg/repository/maintenance).
 pub const MAINTENANCE_ERROR: &str = "Repo maintenance error: ";
-
-/// Options of a run.
-#[derive(Clone)]
-pub struct MaintainOptions {
-    /// The source of random bytes.
-    pub random: Random,
-    /// The clock, and the folder, memory and threads.
-    pub open: OpenOptions,
-}
 
 /// The report of a run that came to its end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,21 +54,14 @@ pub struct MaintenanceSummary {
 pub async fn maintain(
     blobs: Arc<dyn BlobStore>,
     password: &Password,
-    options: &MaintainOptions,
+    options: &WriterOptions,
     cancelled: impl Future<Output = ()>,
 ) -> Result<MaintenanceSummary, RepositoryError> {
     let maintenance = Maintenance::open(blobs, trimmed(password), options.open.clone()).await?;
     let run = MaintenanceOptions {
         requested: Requested::Due,
         identity: OWNER.to_owned(),
-        write: WriteOptions {
-            user: CLIENT_NAME.to_owned(),
-            host: CLIENT_NAME.to_owned(),
-            random: options.random.clone(),
-            threads: options.open.threads,
-            memory: options.open.memory,
-            uploads: UPLOADS,
-        },
+        write: write_options(&options.random, &options.open, UPLOADS),
     };
     let deletions = Mutex::new(Vec::new());
     let on_step = |step: &Step| {

@@ -74,6 +74,15 @@ pub enum RepositoryError {
     Kopia(#[from] KopiaError),
 }
 
+/// Options with which a repository is opened to be written.
+#[derive(Clone)]
+pub struct WriterOptions {
+    /// The source of random bytes.
+    pub random: Random,
+    /// The clock, and the folder, memory and threads.
+    pub open: OpenOptions,
+}
+
 /// The place of a namespace's repository in the bucket of a location, below the location's own prefix (velero:
 /// pkg/repository/config/config.go).
 #[must_use]
@@ -150,15 +159,20 @@ async fn own_maintenance(repository: &Repository, options: &EnsureOptions) -> Re
     if let Some(interval) = options.full_maintenance {
         parameters.full.interval = i64::try_from(interval.as_nanos()).unwrap_or(i64::MAX);
     }
-    let write = WriteOptions {
+    let write = write_options(&options.random, &options.open, UPLOADS);
+    set_parameters(&repository.writer(write).await?, &parameters).await
+}
+
+/// Options of a writer with Velero's name, which has the memory and threads with which the repository is opened.
+pub(crate) fn write_options(random: &Random, open: &OpenOptions, uploads: usize) -> WriteOptions {
+    WriteOptions {
         user: CLIENT_NAME.to_owned(),
         host: CLIENT_NAME.to_owned(),
-        random: options.random.clone(),
-        threads: options.open.threads,
-        memory: options.open.memory,
-        uploads: UPLOADS,
-    };
-    set_parameters(&repository.writer(write).await?, &parameters).await
+        random: random.clone(),
+        threads: open.threads,
+        memory: open.memory,
+        uploads,
+    }
 }
 
 /// The password without the white space around it, which editors and shells leave in Secrets.

@@ -15,7 +15,6 @@ use lifeboat_api::{BackupRepository, BackupStorageLocation, Time};
 use lifeboat_lifecycle::phase::repository::{
     REESTABLISH, fill_in, full_maintenance, is_new, note_not_ready, note_place, note_ready,
 };
-use lifeboat_object::chain;
 use lifeboat_repository::{EnsureOptions, RepositoryError, blobs_of, ensure};
 use open::of_reader;
 use password::password;
@@ -82,9 +81,6 @@ fn described(error: &RepositoryError, location: &BackupStorageLocation) -> Strin
             "cannot create new backup repo for read-only backup storage location {}/{}",
             location.metadata.namespace, location.metadata.name
         ),
-        error if password::is_wrong(error) => {
-            format!("{}: {}", chain(error), password::wrong_password())
-        }
-        error => chain(error),
+        error => password::explained(error),
     }
 }

@@ -8,7 +8,7 @@ use lifeboat_kopia::content::IndexSource;
 use lifeboat_kopia::crypto::Password;
 use lifeboat_kopia::{Clock, OpenOptions, Repository};
 use lifeboat_repository::{
-    EnsureOptions, MaintainOptions, MaintenanceSummary, RepositoryError, blobs_of, ensure, maintain, open,
+    EnsureOptions, MaintenanceSummary, RepositoryError, WriterOptions, blobs_of, ensure, maintain, open,
     repository_clock,
 };
 use std::sync::Arc;
@@ -86,7 +86,7 @@ impl<'a> VolumeRepository<'a> {
             let name = &self.location.metadata.name;
             return Err(Failure::new(&attempt, format!("the backup storage location {name} is read-only")));
         }
-        let options = MaintainOptions { random: self.env.random.clone(), open: self.options(self.env.threads) };
+        let options = WriterOptions { random: self.env.random.clone(), open: self.options(self.env.threads) };
         let stopped = self.env.stop.cancelled();
         let maintained = Box::pin(maintain(self.blobs.clone(), &self.password, &options, stopped)).await;
         maintained.map_err(|e| failed(&attempt, &e))

@@ -1,12 +1,11 @@
 //! Deletes snapshots of backups in the repositories of a location.
 
 use super::open::of_reader;
-use super::password::{is_wrong, known_password, wrong_password};
+use super::password::{explained, known_password};
 use crate::work::Context;
 use async_trait::async_trait;
 use lifeboat_action::{DeletedSnapshots, SnapshotDeletion, SnapshotsToDelete, VolumeRepositories};
 use lifeboat_bucket::BlobStore;
-use lifeboat_object::chain;
 use lifeboat_repository::{DeletedSnapshot, SnapshotOwner, WriterOptions, blobs_of, delete_snapshots};
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,10 +38,7 @@ impl VolumeRepositories for LocationRepositories {
         let owner = SnapshotOwner { backup, backup_uid };
         let deletion = Box::pin(delete_snapshots(blobs, password, snapshot_ids, owner, options));
         let late = |_| format!("it took longer than {} minutes", LONGEST.as_secs() / 60);
-        let deleted = timeout(LONGEST, deletion).await.map_err(late)?.map_err(|error| match is_wrong(&error) {
-            true => format!("{}: {}", chain(&error), wrong_password()),
-            false => chain(&error),
-        })?;
+        let deleted = timeout(LONGEST, deletion).await.map_err(late)?.map_err(|error| explained(&error))?;
         let end = |end| match end {
             DeletedSnapshot::Deleted => SnapshotDeletion::Deleted,
             DeletedSnapshot::Missing => SnapshotDeletion::Missing,

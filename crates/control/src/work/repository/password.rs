@@ -176,8 +176,15 @@ pub(super) fn is_wrong(error: &RepositoryError) -> bool {
     matches!(error, RepositoryError::Kopia(KopiaError::WrongPassword { .. }))
 }
 
-/// The next step for somebody whose Secret has another password than a repository.
-pub(super) fn wrong_password() -> String {
+/// The error of a repository, with the next step for somebody whose Secret has another password.
+pub(super) fn explained(error: &RepositoryError) -> String {
+    match is_wrong(error) {
+        true => format!("{}: {}", chain(error), wrong_password()),
+        false => chain(error),
+    }
+}
+
+fn wrong_password() -> String {
     format!(
         "the Secret {SECRET_REPOSITORY}, key {KEY_REPOSITORY_PASSWORD}, has to have the password that this repository was made with (that of \
          Velero is {OF_VELERO} where nobody has set another)"

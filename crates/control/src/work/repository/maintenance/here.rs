@@ -3,12 +3,11 @@
 use super::outcome::EndedRun;
 use super::record::record;
 use crate::work::repository::open::of_reader;
-use crate::work::repository::password::password;
+use crate::work::repository::password::{explained, password};
 use crate::work::{Context, StepError, StepResult};
 use lifeboat_api::{BackupRepository, BackupStorageLocation, Time};
-use lifeboat_kopia::{KopiaError, OpenOptions};
-use lifeboat_object::chain;
-use lifeboat_repository::{MaintainOptions, MaintenanceSummary, RepositoryError, blobs_of};
+use lifeboat_kopia::OpenOptions;
+use lifeboat_repository::{MaintenanceSummary, WriterOptions, blobs_of};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -45,13 +44,8 @@ async fn run(
     let bucket = context.bucket(location).await?;
     let password = password(context, location).await?;
     let reader = of_reader(context);
-    let options = MaintainOptions { random: reader.random, open: OpenOptions { memory: MEMORY, ..reader.open } };
+    let options = WriterOptions { random: reader.random, open: OpenOptions { memory: MEMORY, ..reader.open } };
     let blobs = blobs_of(bucket, &repository.spec.volume_namespace);
     let maintained = Box::pin(lifeboat_repository::maintain(blobs, &password, &options, stop.cancelled())).await;
-    maintained.map_err(|error| match error {
-        RepositoryError::Kopia(KopiaError::WrongPassword { .. }) => {
-            format!("{}: {}", chain(&error), crate::work::repository::password::wrong_password())
-        }
-        error => chain(&error),
-    })
+    maintained.map_err(|error| explained(&error))
 }
