@@ -253,11 +253,10 @@ fn snapshots_are_moved_and_come_back() {
         assert_eq!(facts, (&json!(true), &json!("succeeded"), Some(32)), "{info}");
     }
     let is_left = |kind: &str, namespace: &str| ground.bed.kubectl(&["get", kind, "-n", namespace, "-o", "name"]);
-    let no_snapshots = || {
-        let contents = ground.bed.kubectl(&["get", "volumesnapshotcontents", "-o", "name"]);
-        [is_left("volumesnapshots", &place.shop), is_left("volumesnapshots", &place.own), contents].concat().is_empty()
-    };
-    assert!(comes_to_be(no_snapshots), "a snapshot stays");
+    let snapshots = || [&place.shop, &place.own].map(|namespace| place.snapshot_objects_in(namespace));
+    assert!(comes_to_be(|| snapshots() == [(0, 0); 2]), "a snapshot stays: {:?}", snapshots());
+    let no_handles = || place.handles().is_empty();
+    assert!(comes_to_be(no_handles), "a snapshot stays in the storage: {:?}", place.handles());
     let nothing_of_movers = || {
         let left = [is_left("pods", &place.own), is_left("persistentvolumeclaims", &place.own)].concat();
         !left.contains("/b-") && !left.contains("/r-")

@@ -113,15 +113,21 @@ impl Place {
 
     /// The objects of snapshots in the application's namespace, and the contents of the whole cluster that belong to them.
     pub(super) fn snapshot_objects(&self) -> (usize, usize) {
-        let names = |args: &[&str]| self.ground.bed.kubectl(args).lines().filter(|line| !line.is_empty()).count();
-        let paths = format!(
-            "jsonpath={{range .items[?(@.spec.volumeSnapshotRef.namespace==\"{}\")]}}{{.metadata.name}}{{\"\\n\"}}{{end}}",
-            self.shop
-        );
-        (
-            names(&["get", "volumesnapshots", "-n", &self.shop, "-o", "name"]),
-            names(&["get", "volumesnapshotcontents", "-o", &paths]),
-        )
+        self.snapshot_objects_in(&self.shop)
+    }
+
+    /// How many VolumeSnapshots are in a namespace, and how many VolumeSnapshotContents belong to it.
+    pub(super) fn snapshot_objects_in(&self, namespace: &str) -> (usize, usize) {
+        let of_namespace = format!("@.spec.volumeSnapshotRef.namespace==\"{namespace}\"");
+        let snapshots = self.ground.bed.kubectl(&["get", "volumesnapshots", "-n", namespace, "-o", "name"]);
+        (snapshots.lines().filter(|line| !line.is_empty()).count(), self.contents(&of_namespace).len())
+    }
+
+    /// The names of the VolumeSnapshotContents for which a condition of JSONPath holds.
+    pub(super) fn contents(&self, condition: &str) -> Vec<String> {
+        let paths = format!("jsonpath={{range .items[?({condition})]}}{{.metadata.name}}{{\"\\n\"}}{{end}}");
+        let names = self.ground.bed.kubectl(&["get", "volumesnapshotcontents", "-o", &paths]);
+        names.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
     }
 
     /// The handles of the snapshots that the driver has of claims of the application.

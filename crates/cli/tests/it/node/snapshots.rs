@@ -163,8 +163,8 @@ fn the_snapshots_of_a_backup_go_with_it_and_those_of_users_stay() {
     place.ground.until_gone_in(&place.own, "backup", "b");
     assert_eq!(are_there(), [false, true], "{taken} of the backup, {of_user} of the user");
     assert_eq!(place.snapshot_objects(), (1, 1), "the user's ones");
-    let contents = place.ground.bed.kubectl(&["get", "volumesnapshotcontents", "-o", "name"]);
-    assert!(!contents.contains("velero-delete-"), "what was made to delete them: {contents}");
+    let made_to_delete = place.contents(&format!("@.spec.source.snapshotHandle==\"{taken}\""));
+    assert_eq!(made_to_delete, [""; 0], "contents that were made to delete {taken}");
     place.end();
 }
 
