@@ -150,9 +150,10 @@ fn broke_off(backup: &str, why: &BrokenOff, not_looked_at: u64) -> String {
 
 /// Returns the outcome for each volume and each claim of the backup.
 fn volumes_and_claims(walked: &ObjectsOutcome) -> HashMap<ObjectKey, ItemResult> {
-    let types = ["persistentvolumes", "persistentvolumeclaims"].map(|name| GroupResource::new("", name));
+    let types = ["persistentvolumes", "persistentvolumeclaims"];
+    let is_wanted = |of: &GroupResource| of.group.is_empty() && types.contains(&&*of.resource);
     let rows = walked.done.iter().filter_map(|one| Some((walked.archive.row(one.row)?, one.action)));
-    rows.filter(|(row, _)| types.contains(&row.resource)).map(|(row, action)| (row.key(), action)).collect()
+    rows.filter(|(row, _)| is_wanted(&row.resource)).map(|(row, action)| (row.key(), action)).collect()
 }
 
 /// A log, to be stored.

@@ -114,7 +114,13 @@ impl PreparedRestore {
             env.operation.journal.warn(&ResultScope::Velero, warning.as_str());
         }
         // Also those of which nothing is read.
-        let types: BTreeSet<&GroupResource> = archive.rows().map(|row| &*row.resource).collect();
+        let mut types: BTreeSet<&GroupResource> = BTreeSet::new();
+        for (number, row) in archive.rows().enumerate() {
+            // Objects of one type lie together.
+            if number == 0 || archive.row(number - 1).is_none_or(|last| !Arc::ptr_eq(&last.resource, &row.resource)) {
+                types.insert(&row.resource);
+            }
+        }
         for name in ExistingPolicies::unknown(&restore.spec, &catalog, &types) {
             let text =
                 format!("{name} in the policies for existing resources is no type of the cluster or of the backup");

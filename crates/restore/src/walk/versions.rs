@@ -2,8 +2,9 @@
 
 use lifeboat_archive::index::Row;
 use lifeboat_object::{Catalog, GroupResource, ObjectKey};
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The versions that a user prefers, by type.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -70,13 +71,22 @@ pub(crate) fn choose<'a>(
 ) -> ChosenRows {
     let rows: Vec<&Row> = rows.collect();
     let mut numbers: Vec<usize> = (0..rows.len()).collect();
-    numbers.sort_by_key(|number| place(rows[*number]));
-    let same = numbers.chunk_by(|a, b| place(rows[*a]) == place(rows[*b]));
+    numbers.sort_by(|a, b| compare(rows[*a], rows[*b]));
+    let same = numbers.chunk_by(|a, b| compare(rows[*a], rows[*b]).is_eq());
     let best = |same: &[usize]| match same {
         [one] => Some(*one),
         _ => same.iter().copied().max_by_key(|number| worth(rows[*number], catalog, priorities)),
     };
     ChosenRows(same.filter_map(best).collect())
+}
+
+/// The order of two objects by their sort keys.
+fn compare(a: &Row, b: &Row) -> Ordering {
+    // Objects of one type share its name, which then need not be read.
+    if Arc::ptr_eq(&a.resource, &b.resource) {
+        return (&*a.namespace, &*a.name).cmp(&(&*b.namespace, &*b.name));
+    }
+    place(a).cmp(&place(b))
 }
 
 /// The sort key of an object.
@@ -114,7 +124,6 @@ fn rank(version: &str) -> (u8, u32, u32) {
 mod tests {
     use super::*;
     use lifeboat_object::{ApiResource, GroupResource};
-    use std::sync::Arc;
 
     fn row(name: &str, version: &str, preferred: bool) -> Row {
         Row {
