@@ -1,5 +1,5 @@
 # What a developer or CI runs. Anything with logic is in xtask.
-.PHONY: help demo check book test test-node test-long flaky bench bench-large bench-repo fuzz image image-check deploy fmt
+.PHONY: help demo check book test test-e2e test-node test-long flaky bench bench-large bench-repo fuzz image image-check deploy fmt
 
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/lifeboat
 # One target folder for every work tree and CI.
@@ -20,13 +20,16 @@ book: ## the pages of docs/ as a book; prints where it lies
 test: ## all tests, on a real control plane that it builds once and starts
 	cargo xtask test
 
+test-e2e: ## the tests of the whole program, on a real control plane; NAMES=restore:: for some
+	cargo xtask test-e2e $(NAMES)
+
 test-node: ## the tests with containers and volumes, on a real node, as root on Linux; NAMES=hooks for some
 	cargo xtask test-node $(NAMES)
 
 test-long: ## plugins that people use; a dashboard on a backup; commands and servers killed at 1,000 random requests; a soak of servers; about an hour; LIFEBOAT_SEED=N, LIFEBOAT_KILLS=M and LIFEBOAT_BACKUPS=M for a part
 	cargo xtask test-long
 
-flaky: ## the tests of commands ROUNDS times (5) while half the cores are busy, and which failed in which rounds; NAMES=backup:: for some
+flaky: ## the tests of the whole program ROUNDS times (5) while half the cores are busy, and which failed in which rounds; NAMES=backup:: for some
 	cargo xtask flaky $(or $(ROUNDS),5) $(NAMES)
 
 fuzz: ## feed the decoders of archives, indexes and metadata with mutated bytes, a minute each (nightly toolchain)

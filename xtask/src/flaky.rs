@@ -1,4 +1,4 @@
-//! `cargo xtask flaky N [FILTER]`: runs the tests of commands on a control plane N times while half the cores are busy, and says
+//! `cargo xtask flaky N [FILTER]`: runs the tests of the whole program on a control plane N times while half the cores are busy, and says
 //! which tests failed in which rounds.
 
 mod load;
@@ -12,13 +12,12 @@ use round::{Round, failed_tests, has_no_tests, summary};
 use std::fs;
 use std::time::Instant;
 
-const USAGE: &str =
-    "cargo xtask flaky N [FILTER]: N rounds of the tests of commands, all or those with this text in their names";
+const USAGE: &str = "cargo xtask flaky N [FILTER]: N rounds of the tests of the whole program, all or those with this text in their names";
 
 /// Runs the rounds. Fails when a test of any of them did.
 pub(crate) fn run(args: &[String]) -> Result<()> {
     let (count, filter) = rounds_and_filter(args)?;
-    test::build_commands()?;
+    test::build_whole_program()?;
     let started = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S").to_string();
     let folder = edges::target_folder()?.join("flaky").join(started);
     fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display()))?;
@@ -28,7 +27,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
         let begun = Instant::now();
         let load = Load::start()?;
         println!("-- load: {load}");
-        let status = test::commands_into(&log, filter)?;
+        let status = test::whole_program_into(&log, filter)?;
         drop(load);
         let output = fs::read(&log).with_context(|| format!("read {}", log.display()))?;
         let output = String::from_utf8_lossy(&output);

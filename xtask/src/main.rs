@@ -42,6 +42,7 @@ fn main() -> Result<()> {
         "setup" => setup(),
         "test" if args.is_empty() => test::all(),
         "test" => test::some(&args.iter().map(String::as_str).collect::<Vec<_>>(), &[]),
+        "test-e2e" => test::whole_program(&args),
         "test-node" => test::on_a_node(&args),
         "test-node-inside" => test::on_this_node(&args),
         "test-long" => test::long(),
@@ -60,7 +61,7 @@ fn main() -> Result<()> {
         "image-check" => image_check::check(&args),
         "deploy" => deploy::write(),
         other => bail!(
-            "unknown task {other:?}: check, check-edges, check-circles, check-words, check-changelog, check-monitoring, reference, scenarios, book, setup, test, test-node, test-long, flaky, bench, bench-large, bench-repo, fuzz, image, image-check or deploy"
+            "unknown task {other:?}: check, check-edges, check-circles, check-words, check-changelog, check-monitoring, reference, scenarios, book, setup, test, test-e2e, test-node, test-long, flaky, bench, bench-large, bench-repo, fuzz, image, image-check or deploy"
         ),
     }
 }

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The tests that may stand for a scenario.
-const TESTS: &str = "crates/cli/tests/it";
+const TESTS: &str = "tests/e2e";
 const PAGE: &str = "docs/compatibility/scenarios.md";
 const BEGIN: &str = "<!-- made by `cargo xtask scenarios` -->\n";
 const END: &str = "<!-- end -->\n";

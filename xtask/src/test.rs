@@ -1,6 +1,6 @@
 //! Runs the tests, and says which take the longest.
 
-use crate::{cargo, setup};
+use crate::{cargo, edges, setup};
 use anyhow::{Context, Result, bail};
 use lifeboat_testbed::{
     ControlPlane, Ec2Server, KOPIA_VERSIONS, Node, REAL_PLUGINS, S3Server, Terminal, dashboard, helm, in_namespaces,
@@ -9,7 +9,7 @@ use lifeboat_testbed::{
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::num::NonZero;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Instant;
 
@@ -23,6 +23,7 @@ pub(crate) fn all() -> Result<()> {
     for version in KOPIA_VERSIONS {
         crate::timed(&format!("kopia {version}"), || kopia(version).map(drop))?;
     }
+    build_program()?;
     let bed = Bed::start()?;
     let begun = Instant::now();
     let mut tests = bed.give(cargo());
@@ -52,12 +53,21 @@ pub(crate) fn long() -> Result<()> {
     Terminal::ensure()?;
     crate::timed("dashboard", || dashboard().map(drop))?;
     let how = ["--ignored", "--nocapture", "long_"];
-    let of = ["lifeboat-plugin", "lifeboat-plugin-sdk", "lifeboat-cli"].map(|package| ["--package", package]).concat();
-    some(&[&of[..], &["--test", "it"]].concat(), &how)
+    let of = ["lifeboat-plugin", "lifeboat-plugin-sdk", "lifeboat-cli", "lifeboat-e2e"];
+    let of = of.map(|package| ["--package", package]).concat();
+    some(&[&of[..], &["--test", "it", "--test", "e2e"]].concat(), &how)
+}
+
+/// Runs the tests of the whole program, all or those with one of these texts in their names.
+pub(crate) fn whole_program(names: &[String]) -> Result<()> {
+    some(&WHOLE_PROGRAM, &names.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
 /// Runs `cargo test WHICH -- HOW`.
 pub(crate) fn some(which: &[&str], how: &[&str]) -> Result<()> {
+    if which.iter().any(|word| ["e2e", "lifeboat-e2e", "--workspace"].contains(word)) {
+        build_program()?;
+    }
     let bed = Bed::start()?;
     let mut tests = bed.give(cargo());
     tests.arg("test").args(which);
@@ -67,22 +77,29 @@ pub(crate) fn some(which: &[&str], how: &[&str]) -> Result<()> {
     crate::run("tests", &mut tests)
 }
 
-/// The tests of commands, which need a control plane. Those that need a node besides are ignored.
-const COMMANDS: [&str; 4] = ["--package", "lifeboat-cli", "--test", "it"];
+/// The tests of the whole program, which need a control plane. Those that need a node besides are ignored. The package of the program
+/// stands there for its features, so that nothing is built anew for these tests alone.
+const WHOLE_PROGRAM: [&str; 6] = ["--package", "lifeboat-cli", "--package", "lifeboat-e2e", "--test", "e2e"];
 
-/// Builds the tests of commands.
-pub(crate) fn build_commands() -> Result<()> {
-    setup()?;
-    crate::run("build", cargo().arg("test").args(COMMANDS).args(["--no-run", "--quiet"]))
+/// Builds the program that the tests run: their package knows nothing of it, so that cargo would leave it as it is.
+fn build_program() -> Result<()> {
+    crate::run("program", cargo().args(["build", "--bin", "lifeboat", "--quiet"]))
 }
 
-/// Runs the tests of commands, all or those with this text in their names, on a control plane of their own; what they print goes into
+/// Builds the tests of the whole program, and the program.
+pub(crate) fn build_whole_program() -> Result<()> {
+    setup()?;
+    build_program()?;
+    crate::run("build", cargo().arg("test").args(WHOLE_PROGRAM).args(["--no-run", "--quiet"]))
+}
+
+/// Runs the tests of the whole program, all or those with this text in their names, on a control plane of their own; what they print goes into
 /// a file.
-pub(crate) fn commands_into(log: &Path, filter: Option<&str>) -> Result<ExitStatus> {
+pub(crate) fn whole_program_into(log: &Path, filter: Option<&str>) -> Result<ExitStatus> {
     let file = File::create(log).with_context(|| format!("make {}", log.display()))?;
     let bed = Bed::start()?;
     let mut tests = bed.give(cargo());
-    tests.arg("test").args(COMMANDS).args(["--no-fail-fast", "--"]).args(filter);
+    tests.arg("test").args(WHOLE_PROGRAM).args(["--no-fail-fast", "--"]).args(filter);
     tests.stdout(file.try_clone()?).stderr(file).status().context("run cargo test")
 }
 
@@ -91,7 +108,7 @@ pub(crate) fn commands_into(log: &Path, filter: Option<&str>) -> Result<ExitStat
 pub(crate) fn on_a_node(names: &[String]) -> Result<()> {
     setup()?;
     crate::timed("programs of the node", Node::ensure)?;
-    build_commands()?;
+    build_whole_program()?;
     let mut inside = in_namespaces();
     inside.arg(std::env::current_exe()?).arg("test-node-inside").args(names);
     crate::run("tests on a node", &mut inside)
@@ -107,7 +124,7 @@ pub(crate) fn on_this_node(names: &[String]) -> Result<()> {
     let mut tests = bed.give(cargo());
     // They share one node.
     tests.env_remove("RUST_TEST_THREADS");
-    tests.arg("test").args(COMMANDS).args(["--offline", "--quiet", "--", "--ignored"]);
+    tests.arg("test").args(WHOLE_PROGRAM).args(["--offline", "--quiet", "--", "--ignored"]);
     let names: Vec<String> = names.iter().map(|name| format!("node::{name}")).collect();
     tests.args(if names.is_empty() { vec!["node::".to_owned()] } else { names });
     crate::run("tests", &mut tests)
@@ -116,8 +133,9 @@ pub(crate) fn on_this_node(names: &[String]) -> Result<()> {
 /// Tests that run at once for each core: most of them wait for other programs, for a Lease or for the next look most of the time.
 const THREADS_OF_A_CORE: usize = 3;
 
-/// A control plane and an S3 server for all tests.
+/// A control plane and an S3 server for all tests, and the path of the program.
 struct Bed {
+    program: PathBuf,
     plane: ControlPlane,
     s3: S3Server,
 }
@@ -128,11 +146,13 @@ impl Bed {
         let begun = Instant::now();
         let plane = ControlPlane::start()?;
         println!("-- control plane: {} s", begun.elapsed().as_secs());
-        Ok(Self { plane, s3: S3Server::start()? })
+        Ok(Self { program: edges::target_folder()?.join("debug/lifeboat"), plane, s3: S3Server::start()? })
     }
 
-    /// Lets the tests of a command find them by `LIFEBOAT_TEST_KUBECONFIG` and `LIFEBOAT_TEST_S3_*`.
+    /// Lets the tests of a command find them by `LIFEBOAT_TEST_KUBECONFIG` and `LIFEBOAT_TEST_S3_*`, and the program by
+    /// `LIFEBOAT_TEST_PROGRAM`.
     fn give(&self, mut command: Command) -> Command {
+        command.env("LIFEBOAT_TEST_PROGRAM", &self.program);
         command.env("LIFEBOAT_TEST_KUBECONFIG", self.plane.kubeconfig());
         command.env("LIFEBOAT_TEST_S3_ENDPOINT", self.s3.endpoint());
         command.env("LIFEBOAT_TEST_S3_ACCESS_KEY", self.s3.access_key());

@@ -68,7 +68,7 @@ pub(crate) fn check() -> Result<()> {
 
 /// The sources of all crates, tests included, in order.
 fn sources() -> Result<Vec<PathBuf>> {
-    let mut folders: Vec<PathBuf> = ["crates", "benches", "xtask"].map(PathBuf::from).to_vec();
+    let mut folders: Vec<PathBuf> = ["crates", "benches", "tests", "xtask"].map(PathBuf::from).to_vec();
     let mut out = Vec::new();
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(&folder).with_context(|| folder.display().to_string())? {

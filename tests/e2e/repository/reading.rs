@@ -1,0 +1,172 @@
+//! `lifeboat repo`: repositories that kopia wrote, read without a cluster.
+
+use crate::page;
+use crate::repository_ground::RepositoryGround;
+use crate::support::{gunzip, program, run};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use std::path::Path;
+use std::process::Command;
+
+/// Repositories that kopia wrote; the README there says what each of them shows.
+const MATRIX: &str = "../../crates/kopia/tests/golden/matrix";
+/// Their password.
+const PASSWORD: &str = "matrix-passw0rd";
+
+/// A repository that kopia wrote, unpacked.
+fn ground_of(name: &str) -> RepositoryGround {
+    let ground = RepositoryGround::new(name, &format!("{PASSWORD}\n"));
+    let archive = Path::new(env!("CARGO_MANIFEST_DIR")).join(MATRIX).join(format!("repos/{name}.tar.gz"));
+    tar::Archive::new(gunzip(&archive).as_slice()).unpack(ground.folder.path()).expect("it is unpacked");
+    ground
+}
+
+#[test]
+fn a_repository_of_kopia_is_listed_and_read() {
+    let ground = ground_of("default");
+    let snapshots: Value = serde_json::from_str(&ground.ok(&["snapshots", "-o", "json"])).expect("JSON");
+    let first = &snapshots[0];
+    assert_eq!(snapshots.as_array().map(Vec::len), Some(1));
+    assert_eq!(first["id"], "ae02d554dcdfc9389b178ef2f5463a15");
+    assert_eq!(first["source"]["path"], "/srv/matrix/tree-a");
+    assert_eq!((&first["root"], &first["incomplete"]), (&"k4c6bc444cee75cbe8fd75ced252b47aa".into(), &Value::Null));
+    let table = ground.ok(&["snapshots"]);
+    assert!(table.lines().nth(1).is_some_and(|row| row.contains("golden@matrix:/srv/matrix/tree-a")), "{table}");
+
+    assert_eq!(ground.ok(&["ls", "latest:d"]), "sub/\none\n");
+    assert_eq!(ground.ok(&["ls", "ae02:/d/", "--recursive"]), "sub/\none\nsub/two\n");
+    let long = ground.ok(&["ls", "latest:d/one", "--long"]);
+    assert!(long.starts_with("-0644   1000   2000 ") || long.contains(" 1000   2000 "), "{long}");
+    assert_eq!(ground.ok(&["cat", "latest:d/one"]), "1");
+    // The target of a link is what its object holds.
+    let lines = ground.ok(&["ls", "latest", "-o", "json"]);
+    let entries: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert!(entries.iter().any(|entry| entry["path"] == "setuid" && entry["mode"] == "4755"), "{lines}");
+}
+
+#[test]
+fn a_file_of_several_pieces_comes_out_as_it_went_in() {
+    for name in ["splitter-fixed-1m", "splitter-dynamic-1m-buzhash", "format-v1", "layout-flat", "enc-chacha20"] {
+        let ground = ground_of(name);
+        let file = if name.starts_with("splitter") { "big.bin" } else { "compressible.bin" };
+        let expected = match file {
+            "big.bin" => "7a40576df96f74be4c66aa325749c9277259ccac18b7163ffd9e76147264cf2f",
+            _ => "6eac694de9c3dd347f292cef20f8a118ab3dbedb194c7cce4387910b7c46fc32",
+        };
+        let mut command = Command::new(program());
+        command.args(["repo", "cat", &format!("latest:{file}"), "--repo"]).arg(ground.path(name));
+        let output = command.arg("--password-file").arg(ground.path("password")).output().expect("run");
+        assert_eq!(hex::encode(Sha256::digest(&output.stdout)), expected, "{name}");
+    }
+}
+
+#[test]
+fn a_damaged_repository_is_named_by_file_and_reason() {
+    let ground = ground_of("default");
+    let whole = ground.ok(&["verify", "-o", "json"]);
+    let whole: Value = serde_json::from_str(&whole).expect("JSON");
+    assert_eq!((&whole["problemCount"], &whole["files"]), (&0.into(), &11.into()), "{whole}");
+    // The packs of files begin with p, and lie below a folder of this name.
+    let mut folders = vec![ground.path("default/p")];
+    let mut damaged = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let mut bytes = std::fs::read(&path).expect("a pack");
+            let middle = bytes.len() / 2;
+            bytes[middle] ^= 1;
+            std::fs::write(&path, bytes).expect("write");
+            damaged += 1;
+        }
+    }
+    assert_eq!(damaged, 1);
+    let run = ground.repo(&["verify"]);
+    assert_eq!(run.code, 1, "{run:?}");
+    assert!(run.out.contains("compressible.bin: content "), "{run:?}");
+    assert!(run.out.trim_end().ends_with(" 1 problems"), "{run:?}");
+    assert_eq!(ground.repo(&["verify", "--structure"]).code, 0, "all that is referred to is there");
+    let run = ground.repo(&["cat", "latest:compressible.bin"]);
+    assert_eq!(run.code, 1);
+    assert!(run.err.contains("is damaged"), "{run:?}");
+}
+
+#[test]
+fn what_cannot_be_opened_is_refused_with_what_to_do() {
+    let ground = ground_of("default");
+    let refused = |args: &[&str]| {
+        let run = ground.repo(args);
+        assert_eq!(run.code, 1, "{args:?}: {run:?}");
+        run.err
+    };
+    let missing = refused(&["cat", "latest:d/none"]);
+    assert!(missing.contains(r#"the path "d/none" of the snapshot"#), "{missing}");
+    let unknown = refused(&["ls", "0000"]);
+    assert!(unknown.contains("no ID begins with it"), "{unknown}");
+    let directory = refused(&["cat", "latest:d"]);
+    assert!(directory.contains("is a directory"), "{directory}");
+    std::fs::write(ground.path("password"), "wrong").expect("write");
+    let wrong = refused(&["snapshots"]);
+    assert!(wrong.contains("the password does not open the repository"), "{wrong}");
+    assert!(!wrong.contains("wrong\n"), "the password is not repeated: {wrong}");
+    std::fs::write(ground.path("password"), "\n").expect("write");
+    assert!(refused(&["snapshots"]).contains("is empty"));
+    std::fs::write(ground.path("password"), PASSWORD).expect("write");
+    std::fs::rename(ground.path("default"), ground.path("away")).expect("rename");
+    assert!(refused(&["snapshots"]).contains("there is no directory"));
+    std::fs::create_dir(ground.path("default")).expect("a folder");
+    assert!(refused(&["snapshots"]).contains("holds no kopia repository"));
+    assert_eq!(std::fs::read_dir(ground.path("default")).expect("a folder").count(), 0, "nothing is written");
+}
+
+#[test]
+fn a_tree_comes_back_as_it_was_and_a_second_run_changes_nothing() {
+    let ground = ground_of("default");
+    let target = ground.path("back");
+    let into = target.display().to_string();
+    let report = |args: &[&str]| -> Value {
+        let out = ground.ok(&[&["restore", "latest", &into, "--no-owners", "-o", "json"], args].concat());
+        serde_json::from_str(&out).expect("JSON")
+    };
+    let first = report(&[]);
+    assert_eq!((&first["files"], &first["symlinks"], &first["failed"]), (&9.into(), &2.into(), &0.into()), "{first}");
+    let sum = |name: &str| hex::encode(Sha256::digest(std::fs::read(target.join(name)).expect("a file")));
+    assert_eq!(sum("compressible.bin"), "6eac694de9c3dd347f292cef20f8a118ab3dbedb194c7cce4387910b7c46fc32");
+    assert_eq!(sum("d/sub/two"), "785f3ec7eb32f30b90cd0fcf3657d388b5ff4297f2f9716ff66e9b69c05ddd09");
+    assert!(target.join("link").is_symlink());
+    let again = report(&[]);
+    assert_eq!((&again["bytesWritten"], &again["bytesFetched"]), (&0.into(), &0.into()), "{again}");
+    // What was changed meanwhile comes back, and what was added goes where that is asked for.
+    std::fs::write(target.join("hello.txt"), "changed").expect("write");
+    std::fs::write(target.join("extra"), "extra").expect("write");
+    let third = report(&["--delete-extra"]);
+    assert_eq!((&third["deleted"], &third["bytesWritten"]), (&1.into(), &12.into()), "{third}");
+    assert_eq!(sum("hello.txt"), "784379e468b94cb7e05bb7343ae6e87e094a67b28d77dad84a743896f7027ee6");
+    assert!(!target.join("extra").exists());
+    // One file alone.
+    let one = ground.path("one").display().to_string();
+    ground.ok(&["restore", "latest:d/one", &one, "--no-owners"]);
+    assert_eq!(std::fs::read_to_string(&one).expect("a file"), "1");
+}
+
+#[test]
+fn the_page_about_files_without_a_cluster_is_true() {
+    // The bucket of a location, in which Velero keeps a repository for each namespace.
+    let ground = ground_of("layout-flat");
+    let below = ground.path("bucket/kopia/shop");
+    std::fs::create_dir_all(below.parent().expect("a parent")).expect("folders");
+    std::fs::rename(ground.path("layout-flat"), &below).expect("rename");
+    let bin = ground.path("bin");
+    std::fs::create_dir(&bin).expect("a folder");
+    std::os::unix::fs::symlink(program(), bin.join("lifeboat")).expect("a link");
+    page::follow_alone(&page::read("files-back.md"), |lines| {
+        let mut command = Command::new("sh");
+        command.args(["-eu", "-c", lines]).current_dir(ground.folder.path());
+        command.env("LOCATION", ground.path("bucket")).env("HOME", ground.folder.path());
+        command.env("PATH", format!("{}:/usr/bin:/bin", bin.display()));
+        run(&mut command)
+    });
+}

@@ -1,0 +1,4 @@
+//! Requests that large backups and restores make.
+
+mod calls;
+mod large;

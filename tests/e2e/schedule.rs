@@ -1,0 +1,4 @@
+//! Schedules, expiry and retention.
+
+mod retention;
+mod schedules;
