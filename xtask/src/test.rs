@@ -3,8 +3,8 @@
 use crate::{cargo, edges, setup};
 use anyhow::{Context, Result, bail};
 use lifeboat_testbed::{
-    ControlPlane, Ec2Server, KOPIA_VERSIONS, Node, REAL_PLUGINS, S3Server, Terminal, dashboard, helm, in_namespaces,
-    informers, kopia, plugin_fixture_that_detects_races,
+    ControlPlane, Ec2Server, KOPIA_VERSIONS, Node, REAL_PLUGINS, S3Server, Terminal, VeleroPrograms, dashboard, helm,
+    in_namespaces, informers, kopia, plugin_fixture_that_detects_races,
 };
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -38,7 +38,7 @@ pub(crate) fn all() -> Result<()> {
     println!(
         "-- deferred to make test-long: plugins that people use ({plugins}), first calls of a plugin under the detector of races, an \
          object of 1 GiB through a plugin, commands and servers killed at random requests, servers that make 500 backups while they are killed, \
-         two clusters on one bucket that take other random steps, a dashboard on a backup"
+         two clusters on one bucket that take other random steps, a dashboard on a backup, Velero's server and node agent in turn with ours"
     );
     Ok(())
 }
@@ -55,8 +55,13 @@ pub(crate) fn long() -> Result<()> {
     let how = ["--ignored", "--nocapture", "long_"];
     let of = ["lifeboat-plugin", "lifeboat-plugin-sdk", "lifeboat-cli", "lifeboat-e2e"];
     let of = of.map(|package| ["--package", package]).concat();
-    some(&[&of[..], &["--test", "it", "--test", "e2e"]].concat(), &how)
+    some(&[&of[..], &["--test", "it", "--test", "e2e"]].concat(), &how)?;
+    crate::timed("Velero", || VeleroPrograms::build().map(drop))?;
+    on_a_node(&[LONG_ON_A_NODE.to_owned()])
 }
+
+/// The tests on a node that take long, in their module.
+const LONG_ON_A_NODE: &str = "long::";
 
 /// Runs the tests of the whole program, all or those with one of these texts in their names.
 pub(crate) fn whole_program(names: &[String]) -> Result<()> {
@@ -125,8 +130,10 @@ pub(crate) fn on_this_node(names: &[String]) -> Result<()> {
     // They share one node.
     tests.env_remove("RUST_TEST_THREADS");
     tests.arg("test").args(WHOLE_PROGRAM).args(["--offline", "--quiet", "--", "--ignored"]);
-    let names: Vec<String> = names.iter().map(|name| format!("node::{name}")).collect();
-    tests.args(if names.is_empty() { vec!["node::".to_owned()] } else { names });
+    match names {
+        [] => tests.args(["node::", "--skip"]).arg(format!("node::{LONG_ON_A_NODE}")),
+        names => tests.args(names.iter().map(|name| format!("node::{name}"))),
+    };
     crate::run("tests", &mut tests)
 }
 

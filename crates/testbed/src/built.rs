@@ -20,8 +20,19 @@ pub(crate) fn built(name: &str, package: &str, races: Races) -> Result<PathBuf> 
 
 /// As [`built`], with flags for the compiler, which have to be the same each time.
 pub(crate) fn built_with(name: &str, package: &str, races: Races, flags: &[&str]) -> Result<PathBuf> {
-    let folder = module(name);
-    let mut program = format!("{}-{}", name.replace('/', "-"), digest(&folder)?);
+    built_of(name, &name.replace('/', "-"), package, races, flags)
+}
+
+/// As [`built_with`], of a module with several programs, of which this one is kept under a name of its own.
+pub(crate) fn built_of(
+    module_name: &str,
+    program: &str,
+    package: &str,
+    races: Races,
+    flags: &[&str],
+) -> Result<PathBuf> {
+    let folder = module(module_name);
+    let mut program = format!("{program}-{}", digest(&folder)?);
     if races == Races::Detected {
         program.push_str("-races");
     }
@@ -39,7 +50,7 @@ pub(crate) fn built_with(name: &str, package: &str, races: Races, flags: &[&str]
         build.arg("-race").env("CGO_ENABLED", "1");
     }
     build.arg("-o").arg(&temporary).arg(package);
-    run(build, name)?;
+    run(build, package)?;
     std::fs::rename(&temporary, &path).with_context(|| format!("keep {}", path.display()))?;
     Ok(path)
 }

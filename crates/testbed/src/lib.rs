@@ -35,6 +35,7 @@ mod s3;
 mod scripted;
 mod spans;
 mod terminal;
+mod velero;
 
 pub use api_client::ApiClient;
 pub use binaries::{Binaries, cache_folder};
@@ -47,7 +48,10 @@ pub use helm::helm;
 pub use image::{Entry, Image, Packing, digest};
 pub use informers::informers;
 pub use kopia::{KOPIA_VERSIONS, Kopia, kopia};
-pub use node::{DRIVER, Driver, LIFEBOAT_IMAGE, NODE_STATE, Node, import_program, in_namespaces};
+pub use node::{
+    DRIVER, Driver, LIFEBOAT_IMAGE, NODE_STATE, Node, VELERO_IMAGE, VELERO_PLUGIN_IMAGE, import_program, import_velero,
+    in_namespaces,
+};
 pub use plugins::{
     REAL_PLUGINS, RealPlugin, plugin_fixture, plugin_fixture_that_detects_races, plugin_host, real_plugin,
 };
@@ -58,3 +62,4 @@ pub use s3::S3Server;
 pub use scripted::scripted_api_server;
 pub use spans::Spans;
 pub use terminal::Terminal;
+pub use velero::VeleroPrograms;

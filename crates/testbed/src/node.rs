@@ -8,12 +8,12 @@ mod services;
 mod storage;
 
 use crate::process::Daemon;
-use crate::{Binaries, ControlPlane};
+use crate::{Binaries, ControlPlane, VeleroPrograms};
 use anyhow::{Context, Result, bail};
 use std::path::Path;
 use std::process::Command;
 
-pub use images::LIFEBOAT as LIFEBOAT_IMAGE;
+pub use images::{LIFEBOAT as LIFEBOAT_IMAGE, VELERO as VELERO_IMAGE, VELERO_PLUGIN as VELERO_PLUGIN_IMAGE};
 pub(crate) use place::ADDRESS;
 pub use place::NODE_STATE;
 pub use storage::{DRIVER, Driver};
@@ -114,6 +114,18 @@ pub fn import_program(program: &Path) -> Result<()> {
     let image = images::write_program(program, Path::new(NODE_STATE))?;
     container::import(&image)?;
     std::fs::remove_file(&image).with_context(|| format!("remove {}", image.display()))
+}
+
+/// Gives the node Velero's own images, [`VELERO_IMAGE`] and [`VELERO_PLUGIN_IMAGE`]. To be called in the namespaces of the node.
+///
+/// # Errors
+/// When a program cannot be read, or containerd does not take an image.
+pub fn import_velero(programs: &VeleroPrograms) -> Result<()> {
+    for image in images::write_velero(programs, Path::new(NODE_STATE))? {
+        container::import(&image)?;
+        std::fs::remove_file(&image).with_context(|| format!("remove {}", image.display()))?;
+    }
+    Ok(())
 }
 
 /// Removes what a node before has left, of which nothing runs any more.

@@ -14,23 +14,33 @@ fn image() -> &'static str {
     LIFEBOAT_IMAGE
 }
 
-/// The flags of `install` for the image of the program, and a location in the S3 server.
-fn flags(place: &Place) -> Vec<String> {
+/// A file with the keys of the S3 server.
+pub(super) fn credentials(place: &Place) -> PathBuf {
     let s3 = &place.ground.s3;
     let file: PathBuf = place.ground.directories.path().join("credentials");
     let (id, secret) = (s3.access_key(), s3.secret_key());
     std::fs::write(&file, format!("[default]\naws_access_key_id = {id}\naws_secret_access_key = {secret}\n"))
         .expect("write");
-    let config = format!("region={},s3ForcePathStyle=true,s3Url={}", s3.region(), s3.endpoint());
+    file
+}
+
+/// The configuration of a location in the S3 server.
+pub(super) fn location_config(place: &Place) -> String {
+    let s3 = &place.ground.s3;
+    format!("region={},s3ForcePathStyle=true,s3Url={}", s3.region(), s3.endpoint())
+}
+
+/// The flags of `install` for the image of the program, and a location in the S3 server.
+fn flags(place: &Place) -> Vec<String> {
     [
         format!("--image={}", image()),
         "--provider=aws".to_owned(),
         "--bucket=server".to_owned(),
         "--prefix=installed".to_owned(),
-        format!("--backup-location-config={config}"),
+        format!("--backup-location-config={}", location_config(place)),
         "--use-volume-snapshots=false".to_owned(),
         "--features=EnableCSI".to_owned(),
-        format!("--secret-file={}", file.display()),
+        format!("--secret-file={}", credentials(place).display()),
     ]
     .to_vec()
 }

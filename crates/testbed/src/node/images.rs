@@ -1,7 +1,7 @@
 //! The images of the node, made of busybox, because no registry is reached.
 
 use super::place::run;
-use crate::{Entry, Image, Packing};
+use crate::{Entry, Image, Packing, VeleroPrograms};
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -13,6 +13,10 @@ use std::process::Command;
 pub(super) const PAUSE: &str = "testbed.local/pause:1";
 /// Lifeboat, and a shell for tests that look around in its container.
 pub const LIFEBOAT: &str = "testbed.local/lifeboat:1";
+/// Velero itself.
+pub const VELERO: &str = "testbed.local/velero:1";
+/// Velero's plugin for S3, which an init container copies into its server.
+pub const VELERO_PLUGIN: &str = "testbed.local/velero-plugin-for-aws:1";
 /// A shell and what belongs to it.
 const BUSYBOX: &str = "testbed.local/busybox:1";
 /// Debian's busybox.
@@ -56,6 +60,25 @@ pub(super) fn write_program(program: &Path, folder: &Path) -> Result<PathBuf> {
     let path = folder.join("lifeboat.tar");
     image.write(LIFEBOAT, BufWriter::new(File::create(&path)?))?;
     Ok(path)
+}
+
+/// Writes the images of Velero's server, node agent and movers, and of its plugin, and gives their files.
+pub(super) fn write_velero(programs: &VeleroPrograms, folder: &Path) -> Result<[PathBuf; 2]> {
+    let write = |name: &str, file: &str, image: &Image| {
+        let path = folder.join(file);
+        image.write(name, BufWriter::new(File::create(&path)?)).map(|()| path)
+    };
+    let mut entries = busybox(Path::new(SHELL))?;
+    add(&mut entries, &programs.velero, "velero")?;
+    add(&mut entries, &programs.restore_helper, "velero-restore-helper")?;
+    add(&mut entries, Path::new(AUTHORITIES), AUTHORITIES.trim_start_matches('/'))?;
+    let mut server = image(entries, &["/velero"]);
+    server.user = "65532:65532".to_owned();
+    server.environment = vec!["PATH=/:/bin".to_owned(), "HOME=/tmp".to_owned()];
+    let mut entries = busybox(Path::new(SHELL))?;
+    add(&mut entries, &programs.plugin, "plugins/velero-plugin-for-aws")?;
+    let plugin = image(entries, &["/bin/sh", "-c", "cp /plugins/* /target/"]);
+    Ok([write(VELERO, "velero.tar", &server)?, write(VELERO_PLUGIN, "velero-plugin.tar", &plugin)?])
 }
 
 fn image(entries: BTreeMap<String, Entry>, entrypoint: &[&str]) -> Image {

@@ -1,0 +1,3 @@
+//! Tests on a node that take long or need programs that take long to build: `make test-long` runs them.
+
+mod velero;
