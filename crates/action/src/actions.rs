@@ -27,8 +27,8 @@ pub struct Actions {
 const OF_CSI: &str = "velero.io/csi-";
 
 impl Actions {
-    /// Takes out those that are called only while the feature `EnableCSI` is on, and gives their names (backup.md 2.2, restore.md
-    /// 2.11).
+    /// Takes out those that are called only while the feature `EnableCSI` is on, and gives their names
+    /// (velero: pkg/backup/item_backupper.go).
     ///
     /// compat: the name decides, so that a server whose image still has the old CSI plugin does not take snapshots in two ways.
     pub fn leave_out_csi(&mut self) -> Vec<String> {

@@ -1,4 +1,4 @@
-//! Actions on objects that are being saved (backup.md 2.2).
+//! Actions on objects that are being saved (velero: pkg/backup/item_backupper.go).
 
 use crate::{ActionError, ActionScope, OperationProgress};
 use async_trait::async_trait;

@@ -1,4 +1,4 @@
-//! Actions on the objects of a backup that is being deleted (plugin-protocol.md 4.3).
+//! Actions on the objects of a backup that is being deleted (velero: internal/delete/delete_item_action_handler.go).
 
 use crate::{ActionError, ActionScope};
 use async_trait::async_trait;

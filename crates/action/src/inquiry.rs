@@ -1,5 +1,5 @@
-//! Asks the actions for the progress of their asynchronous operations, and judges the answers (api-and-controllers.md
-//! 3.4).
+//! Asks the actions for the progress of their asynchronous operations, and judges the answers
+//! (velero: pkg/controller/backup_operations_controller.go).
 
 use crate::{ActionError, ActionErrorKind, OperationProgress};
 use futures::FutureExt;

@@ -1,4 +1,4 @@
-//! Actions that say which objects are saved together (backup.md 1.11).
+//! Actions that say which objects are saved together (velero: pkg/backup/itemblock.go).
 
 use crate::{ActionError, ActionScope};
 use async_trait::async_trait;

@@ -1,9 +1,9 @@
 //! The extension points of the engines.
 //!
-//! Traits carry the semantics of Velero's v2 interfaces (backup.md 2.2, restore.md 2.11, plugin-protocol.md 4). Built-in
-//! actions and external plugins are the same to the engines; calls are asynchronous because plugins are other processes, and
-//! an error says what follows from it ([`ActionErrorKind`]). No implementation lives here; [`call`] makes a call again when
-//! that can help, and [`caught`] makes an error of a panic, in one way for all engines.
+//! Traits carry the semantics of Velero's v2 interfaces (velero: pkg/backup/item_backupper.go, pkg/restore/restore.go).
+//! Built-in actions and external plugins are the same to the engines; calls are asynchronous because plugins are other
+//! processes, and an error says what follows from it ([`ActionErrorKind`]). No implementation lives here; [`call`]
+//! makes a call again when that can help, and [`caught`] makes an error of a panic, in one way for all engines.
 
 mod actions;
 mod backup_item;

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-/// The progress of an asynchronous operation (plugin-protocol.md 3.1, 4.3).
+/// The progress of an asynchronous operation (velero: pkg/plugin/proto).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OperationProgress {
     /// True when it has ended, well or not.

@@ -1,4 +1,4 @@
-//! Actions on objects that are being restored (restore.md 2.11).
+//! Actions on objects that are being restored (velero: pkg/restore/restore.go).
 
 use crate::{ActionError, ActionScope, OperationProgress};
 use async_trait::async_trait;

@@ -1,4 +1,4 @@
-//! The `Backup` resource (api-and-controllers.md 1.2).
+//! The `Backup` resource (velero: pkg/apis/velero/v1/backup_types.go).
 
 use crate::schema::{object, resource, words};
 use crate::well_known::ANNOTATION_RESOURCE_POLICIES;

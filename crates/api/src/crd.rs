@@ -1,4 +1,4 @@
-//! The CustomResourceDefinitions of the kinds (api-and-controllers.md 1.1).
+//! The CustomResourceDefinitions of the kinds (velero: config/crd).
 
 use crate::schema::FieldType;
 use crate::{

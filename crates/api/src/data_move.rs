@@ -1,4 +1,4 @@
-//! Snapshots moved to and from a repository: `DataUpload` and `DataDownload` (api-and-controllers.md 1.12 and 1.13).
+//! Snapshots moved to and from a repository: `DataUpload` and `DataDownload` (velero: pkg/apis/velero/v2alpha1).
 
 use crate::schema::{object, resource, words};
 use crate::{Duration, Time};

@@ -1,4 +1,4 @@
-//! Features that are switched on by name (cli-and-install.md 1.2).
+//! Features that are switched on by name.
 
 /// The features that change what is done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

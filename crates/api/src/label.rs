@@ -8,7 +8,7 @@ const LONGEST: usize = 63;
 const HEAD: usize = 57;
 
 /// A name as a label value: unchanged when it is one, otherwise its first 57 characters followed by the first 6
-/// hexadecimal digits of its SHA-256 (api-and-controllers.md 2.1).
+/// hexadecimal digits of its SHA-256 (velero: pkg/label/label.go).
 ///
 /// Whatever the name, the API server takes the value: characters that it would refuse become hyphens. (Velero only
 /// shortens, and what it made of other texts is refused with the whole object.)

@@ -1,6 +1,6 @@
 //! The `velero.io` resources as Rust types, and the CustomResourceDefinitions made from them.
 //!
-//! Field names, defaults and phases are Velero's (api-and-controllers.md 1): objects are written with the words of
+//! Field names, defaults and phases are Velero's (velero: pkg/apis/velero): objects are written with the words of
 //! Velero 1.18.2, and fields of later versions are read too. Values that a user wrote and that we
 //! only read are plain types; unknown fields of a stored resource travel along, and are written back as they were.
 //!

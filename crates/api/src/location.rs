@@ -1,5 +1,5 @@
-//! Where backups and snapshots go: `BackupStorageLocation` and `VolumeSnapshotLocation` (api-and-controllers.md 1.5
-//! and 1.6).
+//! Where backups and snapshots go: `BackupStorageLocation` and `VolumeSnapshotLocation` (velero:
+//! pkg/apis/velero/v1).
 
 use crate::schema::{object, resource, words};
 use crate::{Duration, SecretKeySelector, Time};

@@ -1,5 +1,5 @@
-//! Progress of an asynchronous operation of an action, as it is stored in the files of backups and restores (backup.md
-//! 4.6, api-and-controllers.md 3.4).
+//! Progress of an asynchronous operation of an action, as it is stored in the files of backups and restores
+//! (velero: pkg/itemoperation, pkg/controller/backup_operations_controller.go).
 
 use crate::Time;
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,5 @@
 //! Volumes saved and restored through a pod's file system: `PodVolumeBackup` and `PodVolumeRestore`
-//! (api-and-controllers.md 1.9).
+//! (velero: pkg/apis/velero/v1).
 
 use crate::schema::{object, resource, words};
 use crate::{DataMoveProgress, DataPathPhase, ObjectReference, Time};

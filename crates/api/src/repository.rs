@@ -1,4 +1,4 @@
-//! The `BackupRepository` resource (api-and-controllers.md 1.10).
+//! The `BackupRepository` resource (velero: pkg/apis/velero/v1).
 
 use crate::schema::{object, resource, words};
 use crate::well_known::{LABEL_REPOSITORY_TYPE, LABEL_STORAGE_LOCATION, LABEL_VOLUME_NAMESPACE};

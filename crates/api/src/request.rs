@@ -1,5 +1,5 @@
 //! Requests of a client to the server: `DeleteBackupRequest`, `DownloadRequest` and `ServerStatusRequest`
-//! (api-and-controllers.md 1.7, 1.8 and 1.11).
+//! (velero: pkg/apis/velero/v1).
 
 use crate::Time;
 use crate::schema::{FieldType, Schema, object, of_type, resource, words};

@@ -1,4 +1,4 @@
-//! The `Restore` resource (api-and-controllers.md 1.3).
+//! The `Restore` resource (velero: pkg/apis/velero/v1/restore_types.go).
 
 use crate::schema::{FieldType, Schema, object, of_type, resource, words};
 use crate::{Duration, HookErrorMode, HookStatus, LabelSelector, Time, TypedLocalObjectReference};

@@ -1,4 +1,4 @@
-//! The `Schedule` resource (api-and-controllers.md 1.4).
+//! The `Schedule` resource (velero: pkg/apis/velero/v1/schedule_types.go).
 
 use crate::schema::{object, resource, words};
 use crate::{BackupSpec, Retention, Time};

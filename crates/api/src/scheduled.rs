@@ -1,4 +1,4 @@
-//! The backups that a schedule makes (api-and-controllers.md 3.8), and the rules by which they are kept.
+//! The backups that a schedule makes (velero: pkg/controller/gc_controller.go), and the rules by which they are kept.
 
 use crate::{Backup, OwnerReference, Resource, Retention, Schedule, label_value, well_known};
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Labels, annotations and finalizers with a meaning (api-and-controllers.md 2.2 and 2.3).
+//! Labels, annotations and finalizers with a meaning (velero: pkg/apis/velero/v1/labels_annotations.go).
 
 // Labels.
 

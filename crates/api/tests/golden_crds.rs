@@ -1,4 +1,4 @@
-//! The definitions we install against those of Velero 1.18.2 (api-and-controllers.md 1.1).
+//! The definitions we install against those of Velero 1.18.2 (velero: config/crd).
 #![allow(clippy::unwrap_used, reason = "a broken fixture fails the test")]
 
 use serde_json::{Value, json};

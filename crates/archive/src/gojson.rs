@@ -1,4 +1,5 @@
-//! JSON as Go's `encoding/json` writes it: `<`, `>`, `&`, U+2028 and U+2029 escaped inside strings (backup.md 4.2).
+//! JSON as Go's `encoding/json` writes it: `<`, `>`, `&`, U+2028 and U+2029 escaped inside strings
+//! (velero: pkg/persistence/object_store.go).
 
 use serde::Serialize;
 use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter};

@@ -1,4 +1,4 @@
-//! Keys below the prefix of a storage location (backup.md 4.1, restore.md 1.8).
+//! Keys below the prefix of a storage location (velero: pkg/persistence/object_store_layout.go).
 
 use lifeboat_object::ObjectKey;
 

@@ -1,5 +1,5 @@
-//! `<backup>-volumesnapshots.json.gz`: the native snapshots of a backup (backup.md 4.9). The file holds a list of
-//! [`NativeSnapshot`], or `null` when there are none.
+//! `<backup>-volumesnapshots.json.gz`: the native snapshots of a backup (velero: internal/volume). The file holds a
+//! list of [`NativeSnapshot`], or `null` when there are none.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,5 @@
-//! Asynchronous operations of objects, as they stand in `<name>-itemoperations.json.gz` (backup.md 4.6,
-//! api-and-controllers.md 3.4 and 3.11).
+//! Asynchronous operations of objects, as they stand in `<name>-itemoperations.json.gz` (velero: pkg/itemoperation,
+//! pkg/controller/backup_operations_controller.go).
 
 use lifeboat_api::OperationStatus;
 use lifeboat_object::{GroupResource, ObjectKey};

@@ -1,4 +1,4 @@
-//! Paths inside the archive (backup.md 4.3).
+//! Paths inside the archive.
 
 use lifeboat_object::{GroupResource, Head, ObjectKey};
 
@@ -34,7 +34,7 @@ pub enum ArchivePath {
 /// The reason for which a path is refused.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum PathError {
-    /// The path would leave the directory it is unpacked into (restore.md 2.2).
+    /// The path would leave the directory it is unpacked into.
     #[error("invalid archive path {0:?}: escapes target directory")]
     Escapes(String),
     /// The object in the entry is not the one the path names.

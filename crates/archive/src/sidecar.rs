@@ -1,4 +1,4 @@
-//! The JSON files beside the archive: resource list, manifest, claim (backup.md 4.2, 4.7).
+//! The JSON files beside the archive: resource list, manifest, claim (velero: pkg/persistence/object_store.go).
 
 use crate::gojson;
 use crate::gzip;
@@ -42,8 +42,8 @@ pub fn encode_nil() -> Vec<u8> {
     gzip::pack(b"null\n")
 }
 
-/// Names of objects by `<apiVersion>/<Kind>`, sorted (backup.md 4.7). In a restore's list each name is followed by
-/// what was done, in parentheses (restore.md 1.8).
+/// Names of objects by `<apiVersion>/<Kind>`, sorted. In a restore's list each name is followed by
+/// what was done, in parentheses.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ResourceList(pub BTreeMap<String, BTreeSet<Box<str>>>);

@@ -7,7 +7,7 @@ const FILE: u8 = b'0';
 /// The kind of a PAX record, which belongs to the file behind it.
 const PAX: u8 = b'x';
 
-/// Appends one regular file with mode 0755 and owner 0 (backup.md 4.3): header, body, padding.
+/// Appends one regular file with mode 0755 and owner 0: header, body, padding.
 /// The body may come in pieces.
 pub fn append_file(out: &mut Vec<u8>, path: &str, body: &[&[u8]], mtime: u64) {
     append_header(out, path, body.iter().map(|piece| piece.len() as u64).sum(), mtime);

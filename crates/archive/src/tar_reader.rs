@@ -1,4 +1,4 @@
-//! Reads tar archives as a stream, bounded at every step: USTAR, PAX and GNU long names (backup.md 4.3).
+//! Reads tar archives as a stream, bounded at every step: USTAR, PAX and GNU long names.
 
 use crate::gzip::TooLarge;
 use crate::path::{ArchivePath, PathError};

@@ -1,4 +1,5 @@
-//! `<backup>-volumeinfo.json.gz` and `<restore>-volumeinfo.json.gz`: what became of each volume (backup.md 4.8, restore.md 1.8).
+//! `<backup>-volumeinfo.json.gz` and `<restore>-volumeinfo.json.gz`: what became of each volume
+//! (velero: internal/volume/volumes_information.go).
 //!
 //! A field that this version does not know is kept where a file is rewritten: a later Velero may have written it.
 

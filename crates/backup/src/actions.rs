@@ -1,4 +1,5 @@
-//! Velero's built-in backup item actions (backup.md 2.3), and the facts by which their objects belong together.
+//! Velero's built-in backup item actions (velero: pkg/backup/actions), and the facts by which their objects belong
+//! together.
 //!
 //! They work on untyped objects, so that fields that no action knows survive, and ask the cluster nothing. That claims,
 //! volumes, pods and bindings share a block is known from the index of the action lane, without a call of an action.

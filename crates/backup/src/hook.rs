@@ -1,4 +1,5 @@
-//! Runs the hooks of pods around their backup (backup.md 1.13, 2.5), so that no application stays frozen.
+//! Runs the hooks of pods around their backup (velero: pkg/backup/backup.go, internal/hook), so that no application
+//! stays frozen.
 //!
 //! Commands run as tasks of their own, which outlive the worker that waits for them: when an operation is broken off, a
 //! command that froze an application has ended, or has no time left, before the command that thaws it runs for the last

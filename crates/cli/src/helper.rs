@@ -1,4 +1,4 @@
-//! The other programs of Velero's image (cli-and-install.md 1.1). In the image they are names of this one.
+//! The other programs of Velero's image. In the image they are names of this one.
 
 use anyhow::{Context, Result, bail};
 use lifeboat_serve::restore_helper::{RESTORES, wait_for_volumes};

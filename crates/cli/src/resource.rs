@@ -1,5 +1,5 @@
 //! The parts that the commands on `velero.io` resources share: arguments, lists, creation, deletion, waits
-//! (cli-and-install.md 1.5 to 1.8).
+//! (velero: pkg/cmd, pkg/cmd/cli).
 
 pub(crate) mod cancel;
 pub(crate) mod change;

@@ -1,4 +1,4 @@
-//! The metrics of the server, under Velero's names (api-and-controllers.md 4.6): those of events here, those of the
+//! The metrics of the server, under Velero's names (velero: pkg/metrics/metrics.go): those of events here, those of the
 //! present state in `observed`.
 
 mod observed;

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-/// Settings of the server (api-and-controllers.md 4.3).
+/// Settings of the server (velero: pkg/cmd/server/config/config.go).
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The namespace of the resources.
@@ -88,7 +88,7 @@ pub struct MaintenanceJobSettings {
     pub log_arguments: Vec<String>,
 }
 
-/// A part of the server that can be left out, by Velero's names (api-and-controllers.md 4.3).
+/// A part of the server that can be left out, by Velero's names (velero: pkg/cmd/server/config/config.go).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(missing_docs, reason = "the names are Velero's")]
 pub enum Controller {

@@ -1,4 +1,4 @@
-//! Hooks in the annotations of a pod (backup.md 2.5, restore.md 3).
+//! Hooks in the annotations of a pod (velero: internal/hook).
 
 use crate::command::command;
 use crate::hook::{FROM_ANNOTATION, Hook, HookSource, Moment, effective_timeout, fails_pod};

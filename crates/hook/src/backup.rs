@@ -1,4 +1,4 @@
-//! Finds the hooks of a pod around its backup (backup.md 2.5).
+//! Finds the hooks of a pod around its backup (velero: internal/hook).
 
 use crate::annotation::Annotations;
 use crate::hook::{Hook, HookSource, Moment, effective_timeout, fails_pod};

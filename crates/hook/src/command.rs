@@ -1,6 +1,6 @@
 //! The command of an annotation.
 
-/// Reads a command: a JSON array of strings, or one word (backup.md 2.5).
+/// Reads a command: a JSON array of strings, or one word (velero: internal/hook).
 ///
 /// compat: what begins like an array and is none is taken for one word, which no container will have as a program; the
 /// error of the hook then shows it.

@@ -4,7 +4,7 @@ use lifeboat_api::{Duration, HookErrorMode};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The longest time for a command that names no time (backup.md 2.5, restore.md 3.2).
+/// The longest time for a command that names no time (velero: internal/hook).
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 /// The longest time for a command, whatever it names.
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(4 * 3600);
@@ -63,13 +63,13 @@ impl fmt::Display for Moment {
 /// The name of a hook that an annotation asks for.
 pub(crate) const FROM_ANNOTATION: &str = "<from-annotation>";
 
-/// The time that a command has, of the time that was asked for (backup.md 2.5).
+/// The time that a command has, of the time that was asked for (velero: internal/hook).
 pub(crate) fn effective_timeout(asked: Duration) -> Duration {
     if asked <= Duration::ZERO { DEFAULT_TIMEOUT } else { asked.min(LONGEST_TIMEOUT) }
 }
 
 /// Returns true if a failure counts for the whole pod. compat: an unset mode is `Continue`, although Velero's
-/// documentation says `Fail` (backup.md 7.4).
+/// documentation says `Fail`.
 pub(crate) fn fails_pod(mode: Option<&HookErrorMode>) -> bool {
     mode == Some(&HookErrorMode::Fail)
 }

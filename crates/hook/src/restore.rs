@@ -1,4 +1,4 @@
-//! Finds the hooks of a restored pod (restore.md 3).
+//! Finds the hooks of a restored pod (velero: internal/hook).
 
 use crate::annotation::Annotations;
 use crate::hook::{Hook, HookSource, effective_timeout, fails_pod};
@@ -41,7 +41,7 @@ impl RestoreHooks {
     /// Reads the hooks of a spec. `includedResources` and `excludedResources` do not count: hooks are for pods.
     ///
     /// # Errors
-    /// Everything that is wrong with them, at once (restore.md 1.3, rows 7 and 8).
+    /// Everything that is wrong with them, at once (velero: pkg/controller/restore_controller.go).
     pub fn new(spec: &Spec) -> Result<Self, Vec<String>> {
         let (mut entries, mut problems) = (Vec::new(), Vec::new());
         for entry in &spec.resources {

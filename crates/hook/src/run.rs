@@ -55,7 +55,7 @@ impl HookError {
 }
 
 /// Runs a hook in its pod, within its own time, and writes its output into the log. In a pod that has ended nothing is
-/// run, and that is no error (backup.md 2.5). Dropping the future gives the command up; its process may go on.
+/// run, and that is no error (velero: internal/hook). Dropping the future gives the command up; its process may go on.
 ///
 /// # Errors
 /// [`HookError`].

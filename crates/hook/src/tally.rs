@@ -4,7 +4,7 @@ use crate::hook::{Hook, HookSource, Moment};
 use lifeboat_api::HookStatus;
 use std::collections::BTreeMap;
 
-/// The hooks that were due, by pod, and those that failed (backup.md 2.5, restore.md 7.3).
+/// The hooks that were due, by pod, and those that failed (velero: internal/hook).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HookTally {
     /// True, by hook, when it failed.

@@ -1,4 +1,4 @@
-//! Sends the objects of an installation, one after the other (cli-and-install.md 3.6).
+//! Sends the objects of an installation, one after the other (velero: pkg/install).
 
 use crate::clear::clear;
 use crate::differ::{DifferingObject, differences};

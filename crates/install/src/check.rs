@@ -1,4 +1,5 @@
-//! Finds the mistakes of an installation, and the options that this version ignores (cli-and-install.md 3.2). Pure.
+//! Finds the mistakes of an installation, and the options that this version ignores (velero: pkg/cmd/cli/install).
+//! Pure.
 
 use crate::installation::{DirectoryVolume, Installation};
 use lifeboat_api::has_feature_without_effect;

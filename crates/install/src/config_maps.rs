@@ -1,5 +1,5 @@
-//! ConfigMaps that an installation names must be there and be readable by the server (cli-and-install.md 3.2, 4.2, 4.7
-//! and 4.8): a server that starts and ignores its settings would be worse than no server.
+//! ConfigMaps that an installation names must be there and be readable by the server (velero:
+//! pkg/cmd/cli/install): a server that starts and ignores its settings would be worse than no server.
 
 use crate::installation::Installation;
 use crate::read::get;

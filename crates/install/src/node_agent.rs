@@ -1,4 +1,4 @@
-//! The DaemonSets of the node agent (cli-and-install.md 3.5). Pure.
+//! The DaemonSets of the node agent (velero: pkg/install/daemonset.go). Pure.
 
 use crate::installation::Installation;
 use crate::names::{component, metadata};

@@ -1,4 +1,4 @@
-//! The objects of an installation, in the order in which they are sent (cli-and-install.md 3.3). Pure.
+//! The objects of an installation, in the order in which they are sent (velero: pkg/install). Pure.
 
 use crate::installation::{Credentials, Installation};
 use crate::names::{SECRET, SECRET_KEY, metadata};

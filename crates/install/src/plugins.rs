@@ -1,4 +1,4 @@
-//! The plugins of a server that runs: init containers that bring their programs into its pod (cli-and-install.md 1.8).
+//! The plugins of a server that runs: init containers that bring their programs into its pod (velero: pkg/cmd/cli).
 
 use crate::kinds::deployments;
 use crate::names::component_selector;

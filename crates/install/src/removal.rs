@@ -1,4 +1,4 @@
-//! Takes the objects of an installation out of a cluster (cli-and-install.md 3.7).
+//! Takes the objects of an installation out of a cluster (velero: pkg/cmd/cli/uninstall).
 //!
 //! It deletes nothing where nothing is installed: the user may have mistyped the namespace. It deletes restores and data
 //! movements first, while there is a server to remove their finalizers. It deletes the definitions once the namespace is gone,

@@ -1,4 +1,5 @@
-//! The Deployment of the server, and the budget that keeps some of its pods running (cli-and-install.md 3.4). Pure.
+//! The Deployment of the server, and the budget that keeps some of its pods running
+//! (velero: pkg/install/deployment.go). Pure.
 
 use crate::installation::{DirectoryVolume, Installation, ServerSettings};
 use crate::names::{DEPLOYMENT, component, metadata};

@@ -1,4 +1,4 @@
-//! When a schedule is due: the cron dialect of Velero's releases, which is that of robfig/cron (dependencies.md 3.9). Pure.
+//! When a schedule is due: the cron dialect of Velero's releases, which is that of robfig/cron. Pure.
 //!
 //! A text is five fields (minute, hour, day of month, month, day of week), one of the words from `@yearly` to `@hourly`, or
 //! `@every` with a duration; `CRON_TZ=ZONE` or `TZ=ZONE` may go before. Days of month and of week, when both are given, are

@@ -1,4 +1,5 @@
-//! Decides the next step for an object from its state. Pure: the tests are the tables of api-and-controllers.md 3.
+//! Decides the next step for an object from its state. Pure: the tests are tables of Velero's controllers
+//! (velero: pkg/controller).
 
 pub mod backup;
 pub mod backup_expiry;

@@ -1,4 +1,4 @@
-//! The words between a mover's pod and the node agent that started it (kopia-and-data-path.md B.8.7, api-and-controllers.md 3.18).
+//! The words between a mover's pod and the node agent that started it (velero: pkg/datapath/micro_service_watcher.go).
 //!
 //! The pod waits until its resource is `InProgress`, moves the bytes, and reports by Events on that resource and by its
 //! termination message, with which it ends: the result as JSON and exit code 0, or the error's text and exit code 1. Where an
@@ -19,7 +19,7 @@ pub const TOLD_TO_END: &str = "the mover's pod was told to end before the transf
 pub const TERMINATION_LIMIT: usize = 4096;
 
 /// The directory in a restored volume, and the file in it named by the UID of the Restore, for which the init container
-/// `restore-wait` waits (B.8.8).
+/// `restore-wait` waits (velero: pkg/podvolume).
 pub const MARK_DIRECTORY: &str = ".velero";
 
 /// The reasons of the Events of a pod on its resource.

@@ -1,4 +1,4 @@
-//! Warnings and errors per object, in the shape of Velero's results files (backup.md 4.7, restore.md 1.8).
+//! Warnings and errors per object, in the shape of Velero's results files.
 
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};

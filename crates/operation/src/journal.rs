@@ -133,7 +133,7 @@ impl Journal {
     }
 
     /// A warning or error about one object of a backup, in Velero's wording
-    /// ` resource: /<GR> name: /<name> message: /<msg> error: /<err>` (backup.md 4.7).
+    /// ` resource: /<GR> name: /<name> message: /<msg> error: /<err>`.
     pub fn item(&self, severity: Severity, key: &ObjectKey, message: &str, error: Option<&str>) {
         let mut text = format!(" resource: /{} name: /{} message: /{message}", key.resource, key.name);
         if let Some(error) = error {

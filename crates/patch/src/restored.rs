@@ -5,7 +5,7 @@
 use crate::{Difference, differences};
 use serde_json::{Map, Value};
 
-/// Fields of `metadata` that the API server gives to each life of an object (restore.md 2.8 step 8).
+/// Fields of `metadata` that the API server gives to each life of an object.
 pub const OF_ONE_LIFE: [&str; 8] = [
     "generateName",
     "selfLink",

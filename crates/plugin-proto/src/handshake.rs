@@ -1,4 +1,4 @@
-//! The versions that both sides name before anything else (plugin-protocol.md 2.1, 2.2).
+//! The versions that both sides name before anything else (hashicorp/go-plugin).
 
 /// The version of go-plugin's own protocol.
 pub const CORE_VERSION: &str = "1";

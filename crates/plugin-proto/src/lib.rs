@@ -1,4 +1,4 @@
-//! The messages and services of the plugin protocol, as Rust (plugin-protocol.md 2.4, 3).
+//! The messages and services of the plugin protocol, as Rust (velero: pkg/plugin/proto; hashicorp/go-plugin).
 //!
 //! The modules go by the packages of the protocol, which are part of each method's path: [`plugin`] is go-plugin's,
 //! [`generated`] has Velero's first services and what all share, [`v1`] the item block action, [`v2`] the actions that may

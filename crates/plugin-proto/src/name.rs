@@ -1,4 +1,4 @@
-//! The names by which plugins are registered (plugin-protocol.md 1.4).
+//! The names by which plugins are registered (velero: pkg/plugin/clientmgmt/manager.go).
 
 /// Checks that a text can be the name of a plugin, such as `velero.io/aws`.
 ///

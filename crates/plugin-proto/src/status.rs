@@ -1,4 +1,4 @@
-//! The details of a status beside its text (plugin-protocol.md 3.13).
+//! The details of a status beside its text (velero: pkg/plugin/framework/common/server_errors.go).
 
 use prost::Message;
 use prost_types::Any;

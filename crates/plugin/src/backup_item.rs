@@ -1,4 +1,4 @@
-//! Backup item actions of plugins, of both versions (plugin-protocol.md 3.5, 3.6, 3.14).
+//! Backup item actions of plugins, of both versions (velero: pkg/plugin/proto, pkg/plugin/clientmgmt).
 
 use crate::caller::PluginCaller;
 use crate::client;

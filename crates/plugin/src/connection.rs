@@ -1,4 +1,4 @@
-//! The connection to a process (plugin-protocol.md 2.3).
+//! The connection to a process (hashicorp/go-plugin).
 
 use crate::handshake::Address;
 use crate::log_pipe::LogPipe;

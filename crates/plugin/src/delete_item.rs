@@ -1,4 +1,4 @@
-//! Delete item actions of plugins (plugin-protocol.md 3.9).
+//! Delete item actions of plugins (velero: pkg/plugin/proto).
 
 use crate::caller::PluginCaller;
 use crate::client;

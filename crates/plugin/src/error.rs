@@ -5,7 +5,7 @@ use std::path::PathBuf;
 /// Reasons for which a plugin cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PluginError {
-    /// No program has it; the words are Velero's (plugin-protocol.md 1.4).
+    /// No program has it; the words are Velero's (velero: pkg/plugin/clientmgmt/manager.go).
     #[error("{0}")]
     Unknown(String),
     /// Its program cannot be started, or says what no plugin says.
@@ -16,7 +16,8 @@ pub enum PluginError {
         /// The reason, and what to do.
         why: String,
     },
-    /// A call failed: `rpc error: code = … desc = …`, as Velero writes it (plugin-protocol.md 3.13).
+    /// A call failed: `rpc error: code = … desc = …`, as Velero writes it
+    /// (velero: pkg/plugin/framework/common/server_errors.go).
     #[error("{0}")]
     Call(String),
 }

@@ -1,4 +1,5 @@
-//! Failures of calls, and the errors of actions that they become (plugin-protocol.md 3.13).
+//! Failures of calls, and the errors of actions that they become
+//! (velero: pkg/plugin/framework/common/server_errors.go).
 
 use crate::identity::PluginName;
 use lifeboat_action::ActionError;

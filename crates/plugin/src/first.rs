@@ -1,4 +1,4 @@
-//! The calls that each new process gets before any other (plugin-protocol.md 1.7).
+//! The calls that each new process gets before any other (velero: pkg/plugin/clientmgmt/manager.go).
 
 use crate::client;
 use crate::connection::Connection;

@@ -1,4 +1,4 @@
-//! The first line that a plugin prints: where it listens (plugin-protocol.md 2.2).
+//! The first line that a plugin prints: where it listens (hashicorp/go-plugin).
 
 use lifeboat_plugin_proto::{CORE_VERSION, PROTOCOL_VERSION};
 use std::net::SocketAddr;

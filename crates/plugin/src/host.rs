@@ -48,9 +48,9 @@ pub struct PluginHost {
 }
 
 impl PluginHost {
-    /// Starts each program of the directory, asks it for its plugins, and ends it, one after the other in Velero's order
-    /// (plugin-protocol.md 1.1 and 1.2). Files that are no programs, shared libraries, links to folders and kinds that are not
-    /// known are told and passed over.
+    /// Starts each program of the directory, asks it for its plugins, and ends it, one after the other in Velero's
+    /// order (velero: pkg/plugin/clientmgmt/process/registry.go). Files that are no programs, shared libraries, links
+    /// to folders and kinds that are not known are told and passed over.
     ///
     /// # Errors
     /// Everything that is wrong with any program, when there is something: it cannot be run, does not answer within a minute,
@@ -83,9 +83,9 @@ impl PluginHost {
     }
 
     /// The actions of all programs for one operation, in Velero's order, those of the first version as of the second
-    /// (plugin-protocol.md 3.14); where a program has a name in both versions, the second. Starts the programs, and asks each
-    /// action once what it applies to. As long as any of them is there, lines that the programs log go into the journal: those of a
-    /// program with calls of several operations into the journals of all of these.
+    /// (velero: pkg/plugin/clientmgmt); where a program has a name in both versions, the second. Starts the programs,
+    /// and asks each action once what it applies to. As long as any of them is there, lines that the programs log go
+    /// into the journal: those of a program with calls of several operations into the journals of all of these.
     ///
     /// # Errors
     /// When a program cannot be started, or an action does not say what it applies to: no operation may go on without it.
@@ -97,8 +97,9 @@ impl PluginHost {
         Ok(out)
     }
 
-    /// The object store of this name, initialised with a location's configuration (plugin-protocol.md 4.4), as a bucket. Its keys are
-    /// whole: the prefix is in the configuration for the plugin's own checks alone.
+    /// The object store of this name, initialised with a location's configuration
+    /// (velero: internal/credentials/file_store.go), as a bucket. Its keys are whole: the prefix is in the
+    /// configuration for the plugin's own checks alone.
     ///
     /// A bucket by plugin has no conditional put: [`lifeboat_bucket::PutOptions::if_absent`] looks first, and another writer may
     /// come in between. It cannot say how large an object is: [`BlobStore::head`] reads it.
@@ -116,7 +117,8 @@ impl PluginHost {
         Ok(Arc::new(RemoteObjectStore::new(caller, name.clone(), &bucket)))
     }
 
-    /// The volume snapshotter of this name, initialised with a snapshot location's configuration (plugin-protocol.md 4.4).
+    /// The volume snapshotter of this name, initialised with a snapshot location's configuration
+    /// (velero: internal/credentials/file_store.go).
     ///
     /// # Errors
     /// When no program has it, its program cannot be started, or it refuses the configuration.
@@ -132,8 +134,8 @@ impl PluginHost {
         Ok(Arc::new(RemoteVolumeSnapshotter { caller, name: name.clone() }))
     }
 
-    /// Ends all processes: asks each, waits two seconds, kills it, and waits until it is gone (plugin-protocol.md 1.9). Calls that are
-    /// made later fail.
+    /// Ends all processes: asks each, waits two seconds, kills it, and waits until it is gone (hashicorp/go-plugin).
+    /// Calls that are made later fail.
     pub async fn shut_down(&self) {
         self.processes.shut_down().await;
     }

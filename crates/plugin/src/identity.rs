@@ -1,4 +1,4 @@
-//! Kind and name of a plugin (plugin-protocol.md 1.2 to 1.4).
+//! Kind and name of a plugin (velero: pkg/plugin/framework/server.go, pkg/plugin/clientmgmt/manager.go).
 
 use lifeboat_plugin_proto::check_name;
 use std::fmt::{self, Display, Formatter};

@@ -1,4 +1,4 @@
-//! Item block actions of plugins (plugin-protocol.md 3.10).
+//! Item block actions of plugins (velero: pkg/plugin/proto).
 
 use crate::caller::PluginCaller;
 use crate::client;

@@ -1,4 +1,4 @@
-//! Objects and our own resources as the JSON that plugins take and give (plugin-protocol.md 4.1, 4.2).
+//! Objects and our own resources as the JSON that plugins take and give (velero: pkg/plugin/velero).
 
 use crate::failure::CallFailure;
 use crate::identity::PluginName;

@@ -1,4 +1,5 @@
-//! Keeps one process running for as long as something uses it (plugin-protocol.md 1.8).
+//! Keeps one process running for as long as something uses it
+//! (velero: pkg/plugin/clientmgmt/process/restartable_process.go).
 
 use crate::audience::Audience;
 use crate::connection::Connection;

@@ -1,4 +1,4 @@
-//! Starts the programs of plugins (plugin-protocol.md 1.5, 1.6).
+//! Starts the programs of plugins (velero: pkg/plugin/clientmgmt/process/client_builder.go).
 
 use crate::options::HostOptions;
 use lifeboat_plugin_proto::PROTOCOL_VERSION;

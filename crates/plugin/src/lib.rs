@@ -1,5 +1,5 @@
 //! Runs external plugins and presents them as what the engines know: actions, snapshotters of volumes, buckets
-//! (plugin-protocol.md 1 to 4).
+//! (velero: pkg/plugin, pkg/plugin/velero).
 //!
 //! A plugin is a program in the plugin directory. [`PluginHost::discover`] asks each once what it has; from then on one process a
 //! program runs for as long as something uses it, is started anew after its end, and is stopped when nothing needs it. Built-in

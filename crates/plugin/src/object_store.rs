@@ -1,4 +1,4 @@
-//! Object stores of plugins as buckets (plugin-protocol.md 3.3, 4.5).
+//! Object stores of plugins as buckets (velero: pkg/plugin/proto, pkg/plugin/velero/object_store.go).
 
 mod download;
 mod listing;

@@ -10,10 +10,11 @@ use std::time::Duration;
 pub struct HostOptions {
     /// The folder that holds the programs (`--plugin-dir`). One that is missing holds none.
     pub directory: PathBuf,
-    /// The arguments of each program: the server's own arguments after `server`, as they were given (plugin-protocol.md
-    /// 1.5).
+    /// The arguments of each program: the server's own arguments after `server`, as they were given
+    /// (velero: pkg/plugin/clientmgmt/process/client_builder.go).
     pub arguments: Vec<OsString>,
-    /// The environment of each program, besides what the protocol adds and takes away (plugin-protocol.md 1.6).
+    /// The environment of each program, besides what the protocol adds and takes away
+    /// (velero: pkg/plugin/clientmgmt/process/client_builder.go).
     pub environment: Vec<(OsString, OsString)>,
     /// The built-in plugins, whose names programs cannot take: a program that reports one of them is refused by
     /// [`crate::PluginHost::discover`], with advice.

@@ -1,4 +1,4 @@
-//! The process of a program (plugin-protocol.md 1.6, 1.9, 2.7).
+//! The process of a program (velero: pkg/plugin/clientmgmt/process/client_builder.go; hashicorp/go-plugin).
 
 use crate::audience::Audience;
 use crate::connection::{Connection, KILLED, ProcessLife, exited};
@@ -194,7 +194,7 @@ async fn read(stdout: ChildStdout, first: oneshot::Sender<Vec<u8>>, audience: &A
     lines.end(|piece| say(audience, "stdout", piece));
 }
 
-/// Drains what a plugin prints after its start, which would hold it up otherwise (plugin-protocol.md 2.5).
+/// Drains what a plugin prints after its start, which would hold it up otherwise (hashicorp/go-plugin).
 async fn overhear(channel: Channel, audience: Arc<Audience>) {
     // An old plugin has no such stream; one that prints nothing answers when it ends.
     let Ok(answer) = GrpcStdioClient::new(channel).stream_stdio(()).await else { return };

@@ -1,4 +1,4 @@
-//! Finds the files of a folder that are programs (plugin-protocol.md 1.1).
+//! Finds the files of a folder that are programs (velero: pkg/plugin/clientmgmt/process/registry.go).
 
 use std::fs::{self, DirEntry, Metadata};
 use std::io;

@@ -1,4 +1,4 @@
-//! The plugins of all programs, by kind and name (plugin-protocol.md 1.2).
+//! The plugins of all programs, by kind and name (velero: pkg/plugin/framework/server.go).
 
 use crate::identity::{PluginIdentity, PluginKind, PluginName};
 use crate::options::HostOptions;

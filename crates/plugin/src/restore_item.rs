@@ -1,4 +1,4 @@
-//! Restore item actions of plugins, of both versions (plugin-protocol.md 3.7, 3.8, 3.14).
+//! Restore item actions of plugins, of both versions (velero: pkg/plugin/proto, pkg/plugin/clientmgmt).
 
 use crate::backup_item::NO_OPERATIONS;
 use crate::caller::PluginCaller;

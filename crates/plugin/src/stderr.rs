@@ -1,4 +1,4 @@
-//! Parses the lines that a plugin writes to stderr (plugin-protocol.md 1.10).
+//! Parses the lines that a plugin writes to stderr (velero: pkg/plugin/clientmgmt/process/logrus_adapter.go).
 
 use crate::lines::LinePiece;
 use jiff::Timestamp;

@@ -1,4 +1,4 @@
-//! Volume snapshotters of plugins (plugin-protocol.md 3.4, 4.6).
+//! Volume snapshotters of plugins (velero: pkg/plugin/proto, pkg/plugin/velero/volumesnapshotter).
 
 use crate::caller::PluginCaller;
 use crate::client;

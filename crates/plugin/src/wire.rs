@@ -1,4 +1,4 @@
-//! The small values of the protocol as ours (plugin-protocol.md 3.1).
+//! The small values of the protocol as ours (velero: pkg/plugin/proto).
 
 use jiff::Timestamp;
 use lifeboat_action::{ActionScope, OperationProgress};

@@ -1,4 +1,4 @@
-//! The kopia repositories of volumes in a storage location, as Velero lays them out (kopia-and-data-path.md B.2).
+//! The kopia repositories of volumes in a storage location, as Velero lays them out (velero: pkg/repository).
 //!
 //! There is one repository for each namespace whose volumes are saved, below `kopia/NAMESPACE/` of the location's prefix. [`ensure`]
 //! makes it in the bucket, or sees that it is there; [`open`] opens it, [`delete_snapshots`] deletes what a backup has in it, and

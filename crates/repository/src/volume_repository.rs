@@ -13,7 +13,8 @@ use lifeboat_kopia::{KopiaError, OpenOptions, Random, Repository, WriteOptions};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The user and the host under which all of Velero's processes write into a repository (B.2.5).
+/// The user and the host under which all of Velero's processes write into a repository
+/// (velero: pkg/repository/udmrepo/repo_options.go).
 pub const CLIENT_NAME: &str = "default";
 
 /// The owner of the maintenance of Velero's repositories.
@@ -96,8 +97,9 @@ pub fn blobs_of(location: Arc<dyn BlobStore>, volume_namespace: &str) -> Arc<dyn
     Arc::new(Prefixed::new(location, prefix_of(volume_namespace)))
 }
 
-/// Makes the repository where it is missing, or sees that it is there and that this password opens it (B.2.4). Done again after a
-/// crash it goes on where it was: the format comes first, then the parameters of maintenance, and last the marker.
+/// Makes the repository where it is missing, or sees that it is there and that this password opens it
+/// (velero: pkg/repository/udmrepo/kopialib/repo_init.go). Done again after a crash it goes on where it was: the format
+/// comes first, then the parameters of maintenance, and last the marker.
 ///
 /// # Errors
 /// [`RepositoryError`]; a wrong password is a [`KopiaError::WrongPassword`].

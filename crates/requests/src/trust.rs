@@ -1,5 +1,5 @@
 //! Trust of downloads: the certificates of the system, and one of the user or of the storage location
-//! (cli-and-install.md 2.7).
+//! (velero: pkg/cmd/util/downloadrequest).
 
 use anyhow::{Context, Result, bail};
 use base64::Engine;

@@ -1,4 +1,4 @@
-//! The built-in restore item actions (restore.md 4).
+//! The built-in restore item actions (velero: pkg/restore/actions).
 //!
 //! Each is a function over untyped objects, so that fields that no action knows survive; only three ask the cluster. A
 //! field of another type than the API's is left alone.

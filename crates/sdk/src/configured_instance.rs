@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tonic::Status;
 
-/// The configuration of a location, as its resource has it, and what the server adds (plugin-protocol.md 4.4).
+/// The configuration of a location, as its resource has it, and what the server adds
+/// (velero: internal/credentials/file_store.go).
 pub type Config = BTreeMap<String, String>;
 
 /// Makes one for a configuration.

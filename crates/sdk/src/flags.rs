@@ -1,4 +1,4 @@
-//! The command line (plugin-protocol.md 1.5).
+//! The command line (velero: pkg/plugin/clientmgmt/process/client_builder.go).
 
 use std::ffi::OsString;
 use tracing::level_filters::LevelFilter;

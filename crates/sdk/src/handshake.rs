@@ -1,4 +1,4 @@
-//! The one line that a plugin prints, by which the server finds it (plugin-protocol.md 2.1, 2.2).
+//! The one line that a plugin prints, by which the server finds it (hashicorp/go-plugin).
 
 use lifeboat_plugin_proto::{CORE_VERSION, PROTOCOL_VERSION};
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! Environment and arguments with which a server starts this program (plugin-protocol.md 1.6, 2.8).
+//! Environment and arguments with which a server starts this program
+//! (velero: pkg/plugin/clientmgmt/process/client_builder.go; hashicorp/go-plugin).
 
 use crate::flags::{self, InvalidFlag};
 use std::ffi::OsString;

@@ -1,8 +1,8 @@
 //! Plugins for Velero and Lifeboat, written in Rust.
 //!
-//! A plugin is a program with actions, snapshotters of volumes and object stores. It says which ones, and [`Plugin::serve`] does the
-//! rest: it speaks the protocol of plugins (plugin-protocol.md 2.8) with whatever server has started it, Velero 1.12 and later or
-//! Lifeboat.
+//! A plugin is a program with actions, snapshotters of volumes and object stores. It says which ones, and
+//! [`Plugin::serve`] does the rest: it speaks the protocol of plugins (hashicorp/go-plugin) with whatever server has
+//! started it, Velero 1.12 and later or Lifeboat.
 //!
 //! ```no_run
 //! use lifeboat_plugin_sdk::{ActionError, ActionScope, BackupItemAction, BackupItemInput, BackupItemOutput, Plugin, async_trait};

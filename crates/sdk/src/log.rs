@@ -1,4 +1,4 @@
-//! Lets the server write what this plugin logs (plugin-protocol.md 1.10).
+//! Lets the server write what this plugin logs (velero: pkg/plugin/clientmgmt/process/logrus_adapter.go).
 //!
 //! A server reads the standard error of its plugins: each line that is a JSON object becomes a line of its own log, or of the log of the
 //! backup or restore that the plugin works for.

@@ -1,4 +1,4 @@
-//! The names by which plugins are registered (plugin-protocol.md 1.4).
+//! The names by which plugins are registered (velero: pkg/plugin/clientmgmt/manager.go).
 
 use lifeboat_plugin_proto::check_name;
 use std::collections::BTreeMap;

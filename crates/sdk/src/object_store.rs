@@ -9,7 +9,8 @@ use std::time::Duration;
 /// Bytes in pieces. An error ends it.
 pub type ByteStream = BoxStream<'static, Result<Bytes, ActionError>>;
 
-/// Stores the files of backups (plugin-protocol.md 4.5). One stands for one storage location, whose configuration it was made with.
+/// Stores the files of backups (velero: pkg/plugin/velero/object_store.go). One stands for one storage location, whose
+/// configuration it was made with.
 ///
 /// Calls come at the same time. One that the server gives up is dropped where it waits; only `put_object` goes on, and finds an error at
 /// the end of `body`.

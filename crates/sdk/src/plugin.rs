@@ -33,7 +33,7 @@ impl Plugin {
     }
 
     /// Offers an action for objects that are being saved, registered by its name as one of the second version
-    /// (plugin-protocol.md 1.3).
+    /// (velero: pkg/plugin/framework/common).
     #[must_use]
     pub fn backup_item_action(mut self, action: impl BackupItemAction + 'static) -> Self {
         self.backup_item.push((action.name().to_owned(), Arc::new(action)));

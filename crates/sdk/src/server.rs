@@ -1,4 +1,4 @@
-//! The server of a plugin: from the socket to the end (plugin-protocol.md 2.1, 2.8).
+//! The server of a plugin: from the socket to the end (hashicorp/go-plugin).
 
 use crate::catalog::Catalog;
 use crate::handshake;

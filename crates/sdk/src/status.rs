@@ -1,4 +1,4 @@
-//! Errors as the server is told them (plugin-protocol.md 3.13).
+//! Errors as the server is told them (velero: pkg/plugin/framework/common/server_errors.go).
 
 use crate::caught::Panic;
 use lifeboat_action::{ActionError, ActionErrorKind};

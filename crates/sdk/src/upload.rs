@@ -1,4 +1,4 @@
-//! Uploads into an object store (plugin-protocol.md 3.12).
+//! Uploads into an object store (velero: pkg/plugin/framework).
 //!
 //! The pieces that a server sends are passed on one by one: when the store is slow, the server waits. A server that
 //! breaks a call off takes the call's future with it; so the store works in a task of its own, which sees the end of

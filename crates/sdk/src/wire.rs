@@ -1,4 +1,4 @@
-//! Arguments and results of actions as messages of the protocol (plugin-protocol.md 3.1, 4).
+//! Arguments and results of actions as messages of the protocol (velero: pkg/plugin/proto, pkg/plugin/velero).
 
 use crate::status;
 use jiff::Timestamp;

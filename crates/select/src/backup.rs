@@ -41,7 +41,7 @@ pub struct ObjectFacts<'a> {
     pub labels: &'a BTreeMap<String, String>,
 }
 
-/// The two families of type filters, of which a backup uses one (backup.md 1.7).
+/// The two families of type filters, of which a backup uses one (velero: pkg/util/collections/includes_excludes.go).
 #[derive(Clone, Debug)]
 enum TypeFilters {
     /// A single pair of lists for both scopes.
@@ -56,7 +56,8 @@ enum TypeFilters {
 }
 
 impl BackupFilter {
-    /// The reason for which these policies cannot be used by a backup that has these lists of types (backup.md 2.8.1).
+    /// The reason for which these policies cannot be used by a backup that has these lists of types
+    /// (velero: internal/resourcepolicies).
     #[must_use]
     pub fn conflict(spec: &BackupSpec, policies: &ResourcePolicies) -> Option<String> {
         let with = match (policies.lists().is_some(), policies.has_filters()) {
@@ -127,7 +128,8 @@ impl BackupFilter {
         &self.namespaces
     }
 
-    /// Checks that all objects of a type that discovery found are listed (backup.md 1.7, "collect this type?").
+    /// Checks that all objects of a type that discovery found are listed
+    /// (velero: pkg/util/collections/includes_excludes.go).
     ///
     /// # Errors
     /// The reason why not, for the plan.
@@ -135,7 +137,7 @@ impl BackupFilter {
         let id = resource.group_resource();
         let name = id.to_string();
         match &self.types {
-            // compat: this leaves Namespace objects out too (backup.md 7.11); restores make bare ones.
+            // compat: this leaves Namespace objects out too; restores make bare ones.
             TypeFilters::Old { cluster: Some(false), .. } if !resource.namespaced => {
                 Err("cluster-scoped, and includeClusterResources is false")
             }
@@ -167,9 +169,9 @@ impl BackupFilter {
         }
     }
 
-    /// Returns true if an object of this type stays out even when an action or another object asks for it (backup.md
-    /// 1.7, "exclude as additional item?"). A type that discovery does not know stays out too; there is no
-    /// [`ApiResource`] of it to ask with.
+    /// Returns true if an object of this type stays out even when an action or another object asks for it
+    /// (velero: pkg/util/collections/includes_excludes.go). A type that discovery does not know stays out too; there is
+    /// no [`ApiResource`] of it to ask with.
     #[must_use]
     pub fn excludes_additional(&self, resource: &ApiResource) -> bool {
         let name = resource.group_resource().to_string();
@@ -256,8 +258,8 @@ impl BackupFilter {
         }
     }
 
-    /// Checks that an object goes into the backup, be it listed, related or additional (backup.md 1.12). Label
-    /// selectors do not count: they apply to lists only.
+    /// Checks that an object goes into the backup, be it listed, related or additional
+    /// (velero: pkg/backup/item_backupper.go). Label selectors do not count: they apply to lists only.
     ///
     /// # Errors
     /// The reason why not.
@@ -299,25 +301,25 @@ impl BackupFilter {
         filter.is_none_or(|filter| filter.has_name(name))
     }
 
-    /// Returns true if the Namespace object itself goes into the backup, provided that its type is collected (backup.md
-    /// 1.10). `has_collected_objects` says that a collected object lives in it.
+    /// Returns true if the Namespace object itself goes into the backup, provided that its type is collected
+    /// (velero: pkg/backup/item_collector.go). `has_collected_objects` says that a collected object lives in it.
     #[must_use]
     pub fn tracks_namespace(&self, facts: &NamespaceFacts, has_collected_objects: bool) -> bool {
         let included = self.namespaces.includes(&facts.name);
         if has_collected_objects && included {
             return true;
         }
-        // compat: a namespace that the selector matches is saved even when the lists leave it out (backup.md 7.10).
+        // compat: a namespace that the selector matches is saved even when the lists leave it out.
         let selected = self.selectors.iter().any(|s| s.matches(&facts.labels));
         let by_name = included && (self.selectors.is_empty() || !self.namespaces.includes_everything());
         facts.active && (selected || by_name)
     }
 
-    /// The objects of this type that the user wants first, in this order: `namespace/name` or `name` (backup.md 1.9 step
-    /// 10). `None` when the order does not matter.
+    /// The objects of this type that the user wants first, in this order: `namespace/name` or `name`
+    /// (velero: pkg/backup/item_collector.go). `None` when the order does not matter.
     #[must_use]
     pub fn ordered(&self, resource: &ApiResource) -> Option<&[String]> {
-        // compat: the key is the plural without its group, so equal plurals share an order (backup.md 7.30).
+        // compat: the key is the plural without its group, so equal plurals share an order.
         self.ordered.get(&resource.resource).map(Vec::as_slice)
     }
 
@@ -358,7 +360,7 @@ fn scoped_types(
         add_lists(&mut cluster_includes, &mut cluster_excludes, more);
     }
     // In Velero the automatic excludes count as filters, so that no backup is ever unfiltered and cluster-scoped types
-    // stay out of all of them (backup.md 7.1). The documentation promises them, and so do we.
+    // stay out of all of them. The documentation promises them, and so do we.
     let unfiltered = namespaces.includes_everything()
         && namespaced_includes.iter().all(|i| i == "*")
         && namespaced_excludes.iter().all(|e| e == SNAPSHOTS)
@@ -371,7 +373,7 @@ fn scoped_types(
     }
 }
 
-/// Adds the lists of a policy to those of the spec, which win (backup.md 1.7).
+/// Adds the lists of a policy to those of the spec, which win (velero: pkg/util/collections/includes_excludes.go).
 fn add_lists(includes: &mut Vec<String>, excludes: &mut Vec<String>, (included, excluded): (Vec<String>, Vec<String>)) {
     let matches = |list: &[String], name: &str| list.iter().any(|one| one == "*") || Globs::new(list).matches(name);
     for name in excluded {

@@ -7,7 +7,8 @@ use crate::types::{SNAPSHOT_CONTENTS, SNAPSHOTS};
 use lifeboat_api::BackupSpec;
 
 impl BackupFilter {
-    /// Everything that is wrong with the filters of a backup, in Velero's words (api-and-controllers.md 3.3).
+    /// Everything that is wrong with the filters of a backup, in Velero's words
+    /// (velero: pkg/controller/backup_controller.go).
     #[must_use]
     pub fn validate(spec: &BackupSpec) -> Vec<String> {
         let mut problems = Vec::new();
@@ -46,11 +47,11 @@ impl BackupFilter {
         problems
     }
 
-    /// Adds the types of CSI snapshots to the excludes, where the user of the stored backup sees them (backup.md 1.5).
+    /// Adds the types of CSI snapshots to the excludes, where the user of the stored backup sees them.
     /// Doing it twice changes nothing. Lists that do not pass validation are left alone.
     pub fn auto_exclude(spec: &mut BackupSpec) {
-        // compat: a user who includes nothing but snapshots is left with an empty list and gets all types
-        // (backup.md 7.23); keeping the entry would make the stored lists invalid.
+        // compat: a user who includes nothing but snapshots is left with an empty list and gets all types; keeping the
+        // entry would make the stored lists invalid.
         if uses_old_family(spec) {
             if validate_lists(&spec.included_resources, &spec.excluded_resources).is_empty() {
                 for name in [SNAPSHOTS, SNAPSHOT_CONTENTS] {

@@ -1,4 +1,5 @@
-//! Globs as Velero's library reads them: no separators, so `*` crosses dots and slashes (backup.md 1.6).
+//! Globs as Velero's library reads them: no separators, so `*` crosses dots and slashes
+//! (velero: pkg/util/collections/includes_excludes.go).
 //!
 //! A glob library for paths will not do: those give `/` and `**` a meaning of their own and read classes more
 //! generously. Patterns come from users, so a glob is a small automaton that runs in time proportional to
@@ -63,7 +64,7 @@ pub fn has_wildcard(pattern: &str) -> bool {
 /// Checks a namespace name or pattern for what Velero refuses in namespace globs.
 ///
 /// # Errors
-/// The text of restore.md 2.3.
+/// The text of Velero (velero: pkg/util/wildcard).
 pub(crate) fn validate_wildcards(pattern: &str) -> Result<(), String> {
     if pattern.contains(['|', '(', ')', '!', '{', '}', ',']) {
         return Err("wildcard pattern contains unsupported characters: |, (, ), !, {, }, ,".to_owned());
@@ -85,7 +86,8 @@ pub(crate) fn validate_wildcards(pattern: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// A glob of names with dots, as resource modifiers use it for types: `*` and `?` stop at a dot, `**` does not (restore.md 5.2).
+/// A glob of names with dots, as resource modifiers use it for types: `*` and `?` stop at a dot, `**` does not
+/// (velero: internal/resourcemodifiers).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TypeGlob(Glob);
 

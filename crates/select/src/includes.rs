@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 const INCLUDES_ALL_AND_MORE: &str = "includes list must either contain '*' only, or a non-empty list of items";
 
-/// A list of globs to include and one to exclude (backup.md 1.6).
+/// A list of globs to include and one to exclude (velero: pkg/util/collections/includes_excludes.go).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IncludesExcludes {
     includes: Globs,
@@ -51,7 +51,8 @@ impl IncludesExcludes {
     }
 }
 
-/// The problems of a pair of lists: both scopes in one list, or namespaces of a restore (backup.md 1.2).
+/// The problems of a pair of lists: both scopes in one list, or namespaces of a restore
+/// (velero: pkg/util/collections/includes_excludes.go).
 #[must_use]
 pub fn validate_lists(includes: &[String], excludes: &[String]) -> Vec<String> {
     let (includes, excludes) = (sorted(includes), sorted(excludes));
@@ -66,7 +67,7 @@ pub fn validate_lists(includes: &[String], excludes: &[String]) -> Vec<String> {
     problems
 }
 
-/// The problems of a pair of lists of one scope (backup.md 1.2).
+/// The problems of a pair of lists of one scope (velero: pkg/util/collections/includes_excludes.go).
 #[must_use]
 pub(crate) fn validate_scoped_lists(includes: &[String], excludes: &[String]) -> Vec<String> {
     let (includes, excludes) = (sorted(includes), sorted(excludes));
@@ -84,7 +85,8 @@ pub(crate) fn validate_scoped_lists(includes: &[String], excludes: &[String]) ->
     problems
 }
 
-/// The problems of the namespace lists of a backup: the lists, then each name and pattern (backup.md 1.2).
+/// The problems of the namespace lists of a backup: the lists, then each name and pattern
+/// (velero: pkg/util/collections/includes_excludes.go).
 #[must_use]
 pub(crate) fn validate_namespace_lists(includes: &[String], excludes: &[String]) -> Vec<String> {
     let mut problems = validate_lists(includes, excludes);

@@ -32,7 +32,7 @@ pub enum NamespaceScope {
     Names(Vec<String>),
 }
 
-/// The namespaces of a backup (backup.md 1.6).
+/// The namespaces of a backup (velero: pkg/util/collections/includes_excludes.go).
 #[derive(Clone, Debug)]
 pub struct NamespaceFilter {
     lists: IncludesExcludes,
@@ -59,8 +59,8 @@ impl NamespaceFilter {
             lists: IncludesExcludes::new(includes, &all_excludes),
             matched_nothing,
             // In Velero one labelled namespace is a restriction too, and old-style backups then lose their
-            // cluster-scoped types: an accident (backup.md 7.3). The labelled names may already be in the stored
-            // excludes (backup.md 1.2 row 15); they do not count there either.
+            // cluster-scoped types: an accident. The labelled names may already be in the stored
+            // excludes (velero: pkg/controller/backup_controller.go); they do not count there either.
             unrestricted: !matched_nothing
                 && IncludesExcludes::new(includes, &[]).includes_everything()
                 && excludes.iter().all(|e| labelled.contains(e.as_str())),
@@ -175,7 +175,7 @@ mod tests {
         for (includes, excludes, expected) in [
             (&[][..], &[][..], (all, true, &[][..], false)),
             (&["*"], &[], (all, true, &[], false)),
-            // Row 15 of backup.md 1.2 has put the labelled namespace into the stored list.
+            // The preparation of the request has put the labelled namespace into the stored list.
             (&["*"], &["secret"], (all, true, &[], false)),
             (&["*"], &["velero"], ("app1 app2 dev", false, &[], false)),
             (&["*"], &["app*"], ("dev velero", false, &[], false)),

@@ -1,5 +1,5 @@
-//! The scope of an action (plugin-protocol.md 4.3), or of an override of the policy for existing resources: a set of
-//! objects.
+//! The scope of an action (velero: pkg/plugin/framework/action_resolver.go), or of an override of the policy for
+//! existing resources: a set of objects.
 
 use crate::{Globs, Selector, SelectorError, parse_selector};
 use lifeboat_object::{Catalog, GroupResource};

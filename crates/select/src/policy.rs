@@ -1,5 +1,5 @@
 //! Resource policies: the document that people keep in a ConfigMap to say what happens to volumes, and which objects of which
-//! namespaces are saved or restored (backup.md 2.8, restore.md 1.5).
+//! namespaces are saved or restored (velero: internal/resourcepolicies).
 
 mod document;
 mod filter;
@@ -71,7 +71,7 @@ impl ResourcePolicies {
     /// Decodes and checks a document. Unknown fields and values are refused, and a second document in the text.
     ///
     /// # Errors
-    /// [`PolicyError`], in Velero's words where it has some (backup.md 2.8.1, restore.md 1.5).
+    /// [`PolicyError`], in Velero's words where it has some (velero: internal/resourcepolicies).
     pub fn parse(text: &str, operation: PolicyUse) -> Result<Self, PolicyError> {
         // compat: two blanks.
         let undecoded =

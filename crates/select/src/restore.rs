@@ -44,7 +44,8 @@ pub struct RestoredFacts<'a> {
 }
 
 impl RestoreFilter {
-    /// Everything that is wrong with the filters of a restore, in Velero's words (restore.md 1.3 rows 3 to 5).
+    /// Everything that is wrong with the filters of a restore, in Velero's words
+    /// (velero: pkg/controller/restore_controller.go).
     #[must_use]
     pub fn validate(spec: &RestoreSpec) -> Vec<String> {
         let mut problems = Vec::new();
@@ -70,7 +71,7 @@ impl RestoreFilter {
     }
 
     /// Resolves the filters of a validated spec. Namespace patterns are expanded against the namespaces that hold
-    /// objects in the backup (restore.md 2.3).
+    /// objects in the backup (velero: pkg/util/wildcard).
     ///
     /// # Errors
     /// [`SelectorError::Requirement`] for a selector, [`SelectorError::Wildcard`] for a namespace pattern,
@@ -95,7 +96,7 @@ impl RestoreFilter {
                 }
             }
         }
-        // Velero takes the emptied list for "all" and restores the whole backup (restore.md 9.1).
+        // Velero takes the emptied list for "all" and restores the whole backup.
         let no_namespace = expanded.as_ref().is_some_and(Vec::is_empty);
         if no_namespace {
             warnings.push("includedNamespaces match no namespace in the backup: nothing is restored to any".to_owned());
@@ -140,7 +141,7 @@ impl RestoreFilter {
         })
     }
 
-    /// Returns true if a type is restored (restore.md 2.6 step 1).
+    /// Returns true if a type is restored.
     #[must_use]
     pub(crate) fn includes_resource(&self, resource: &GroupResource) -> bool {
         is_must_have(resource) || self.types.includes(&resource.to_string())
@@ -152,9 +153,8 @@ impl RestoreFilter {
         !self.no_namespace && self.namespaces.includes(name)
     }
 
-    /// Checks that an object of the backup is restored (restore.md 2.6 steps 1, 2 and 5). `namespace` is the one in the
-    /// backup, before any mapping, and absent for cluster-scoped objects; for an object of type `namespaces` it is the
-    /// object's name.
+    /// Checks that an object of the backup is restored. `namespace` is the one in the backup, before any mapping, and
+    /// absent for cluster-scoped objects; for an object of type `namespaces` it is the object's name.
     ///
     /// # Errors
     /// The reason why not.
@@ -176,8 +176,7 @@ impl RestoreFilter {
         if is_must_have(resource) {
             return Ok(());
         }
-        // Velero makes every namespace of the backup when includeClusterResources is true, even excluded ones
-        // (restore.md 9.2).
+        // Velero makes every namespace of the backup when includeClusterResources is true, even excluded ones.
         let in_scope = match namespace {
             Some(name) => self.includes_namespace(name),
             None => !is_namespace || self.includes_all_namespaces(),
@@ -188,8 +187,7 @@ impl RestoreFilter {
         self.selects(object, is_namespace)
     }
 
-    /// Checks that the filter of a policy, or else the selectors of the spec, let an object in (restore.md 2.6 steps 3
-    /// to 5).
+    /// Checks that the filter of a policy, or else the selectors of the spec, let an object in.
     fn selects(&self, object: RestoredFacts<'_>, is_namespace: bool) -> Result<(), &'static str> {
         let RestoredFacts { resource, kind, namespace, name, labels } = object;
         let asked = AskedType { resource, kind };
@@ -220,7 +218,7 @@ impl RestoreFilter {
         }
     }
 
-    /// Returns true if an object is restored that an action or another object asks for (restore.md 2.8 step 1).
+    /// Returns true if an object is restored that an action or another object asks for.
     /// Selectors do not count, and cluster-scoped objects come along even when only some namespaces are restored.
     /// `namespace` has the same meaning as in [`RestoreFilter::includes_item`].
     #[must_use]
@@ -254,7 +252,7 @@ impl RestoreFilter {
     }
 }
 
-/// Types that a restore of volume data cannot do without; lists and selectors do not apply to them (restore.md 2.1).
+/// Types that a restore of volume data cannot do without; lists and selectors do not apply to them.
 fn is_must_have(resource: &GroupResource) -> bool {
     resource.group == lifeboat_api::GROUP && resource.resource == "datauploads"
 }

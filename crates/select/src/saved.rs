@@ -5,7 +5,7 @@ use lifeboat_object::ApiResource;
 /// The verbs that a type must have: an object that cannot be created again is no use in a backup.
 const VERBS: [&str; 4] = ["list", "create", "get", "delete"];
 
-/// Types that two groups serve; only the first one met is saved (backup.md 1.9).
+/// Types that two groups serve; only the first one met is saved (velero: pkg/backup/item_collector.go).
 const COHABITING: [(&str, [&str; 2]); 5] = [
     ("deployments", ["extensions", "apps"]),
     ("daemonsets", ["extensions", "apps"]),

@@ -13,10 +13,10 @@ pub enum SelectorError {
     /// A requirement of the structured form is not valid.
     #[error("{0}")]
     Requirement(String),
-    /// Two filters of a policy name one type (restore.md 2.6).
+    /// Two filters of a policy name one type.
     #[error("ambiguous policy: duplicate kind {0:?} detected")]
     Ambiguous(String),
-    /// A namespace pattern is not valid (restore.md 2.3).
+    /// A namespace pattern is not valid (velero: pkg/util/wildcard).
     #[error("error expanding wildcard patterns in namespace includes/excludes: {0}")]
     Wildcard(String),
 }

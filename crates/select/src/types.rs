@@ -4,7 +4,7 @@ use crate::includes::IncludesExcludes;
 use lifeboat_object::{ApiResource, Catalog};
 
 /// Types of CSI snapshots, namespaced and cluster-scoped. They come into a backup with their volumes, never by
-/// themselves (backup.md 1.5).
+/// themselves.
 pub(crate) const SNAPSHOTS: &str = "volumesnapshots.snapshot.storage.k8s.io";
 pub(crate) const SNAPSHOT_CONTENTS: &str = "volumesnapshotcontents.snapshot.storage.k8s.io";
 
@@ -55,7 +55,7 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// Lists of types of both scopes. `*` excludes nothing in them (restore.md 2.1).
+/// Lists of types of both scopes. `*` excludes nothing in them.
 pub(crate) fn unscoped_lists(
     resolver: &mut Resolver<'_>,
     includes: &[String],

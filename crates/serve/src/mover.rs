@@ -1,4 +1,4 @@
-//! The mover of one volume (kopia-and-data-path.md B.8.6 to B.8.8).
+//! The mover of one volume (velero: pkg/datamover, pkg/podvolume).
 //!
 //! A node agent has started this pod for one resource. It waits until the resource is `InProgress`, opens the repository, moves the
 //! bytes, and reports in the words of [`lifeboat_mover::protocol`]. It writes Events and its termination message only; the resource

@@ -1,7 +1,7 @@
 //! `lifeboat restore-helper`, in Velero's image the program `velero-restore-helper`.
 //!
-//! It is the init container `restore-wait` of a restored pod, and ends when all volumes of the pod have the mark of the restore (restore.md
-//! 6.1).
+//! It is the init container `restore-wait` of a restored pod, and ends when all volumes of the pod have the mark of the
+//! restore (velero: pkg/cmd/velero-restore-helper).
 
 use anyhow::{Result, bail};
 use clap::Args;

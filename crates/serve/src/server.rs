@@ -24,7 +24,7 @@ use plugins::Search;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-/// Every flag of `velero server` (api-and-controllers.md 4.3), and a few of ours.
+/// Every flag of `velero server` (velero: pkg/cmd/server/config/config.go), and a few of ours.
 #[derive(Debug, Args)]
 pub struct ServerArgs {
     /// Print what a server with these flags would do now with the resources of the namespace, and what each other one waits

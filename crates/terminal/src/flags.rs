@@ -1,4 +1,4 @@
-//! Flag values with Velero's syntax (cli-and-install.md 1.4).
+//! Flag values with Velero's syntax (velero: pkg/cmd/util/flag).
 
 pub mod confirm;
 pub mod dry_run;

@@ -1,4 +1,4 @@
-//! Chooses the VolumeSnapshotClass for a claim (backup.md 3.3). Pure.
+//! Chooses the VolumeSnapshotClass for a claim (velero: pkg/util/csi). Pure.
 
 use lifeboat_api::well_known::{
     ANNOTATION_DEFAULT_VOLUME_SNAPSHOT_CLASS, ANNOTATION_VOLUME_SNAPSHOT_CLASS_PREFIX, LABEL_VOLUME_SNAPSHOT_CLASS,
@@ -140,7 +140,7 @@ mod tests {
         assert_eq!(read(json!(1), json!({"snapshot.storage.kubernetes.io/is-default-class": "false"})), default);
     }
 
-    /// The rows of backup.md 3.3, each against those below it.
+    /// Velero's rules in their order, each against those below it.
     #[test]
     fn the_first_row_that_names_a_class_of_the_driver_chooses_it() {
         let annotations =

@@ -1,4 +1,4 @@
-//! Decides about one volume (backup.md 2.6, 2.9). Pure and total.
+//! Decides about one volume (velero: pkg/backup/item_backupper.go, internal/volumehelper). Pure and total.
 
 use crate::facts::{Claim, PersistentVolume, Pod, PodVolume};
 use crate::verdict::{Blocker, Flags, Group, Method, MethodReason, Verdict};

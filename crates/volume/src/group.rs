@@ -1,4 +1,4 @@
-//! Decides whether the claims of a group can be snapshotted together (backup.md 3.7). Pure.
+//! Decides whether the claims of a group can be snapshotted together (velero: pkg/backup/actions/csi). Pure.
 
 mod members;
 mod settle;

@@ -3,7 +3,8 @@
 use crate::verdict::{Blocker, DriverSnapshot, Group, Method, MethodReason, Verdict};
 use std::borrow::Cow;
 
-/// The ways of saving in which Velero's record of skipped volumes says why it did not (backup.md 2.4).
+/// The ways of saving in which Velero's record of skipped volumes says why it did not
+/// (velero: pkg/backup/pv_skip_tracker.go).
 const ANY: &str = "any";
 const FILES: &str = "podvolume";
 const SNAPSHOT: &str = "volumeSnapshot";
@@ -63,7 +64,8 @@ impl Verdict {
         }
     }
 
-    /// The reason for the record of a skipped volume, in Velero's form `approach: reason;` (backup.md 2.4).
+    /// The reason for the record of a skipped volume, in Velero's form `approach: reason;`
+    /// (velero: pkg/backup/pv_skip_tracker.go).
     #[must_use]
     pub fn skipped_reason(&self) -> String {
         let approach = match &self.why {

@@ -1,4 +1,5 @@
-//! Makes the volume information of a backup (backup.md 4.8) from decisions and outcomes.
+//! Makes the volume information of a backup (velero: internal/volume/volumes_information.go) from decisions and
+//! outcomes.
 
 use crate::facts::{ClaimKey, PersistentVolume};
 use crate::inventory::{DecidedVolume, Verdicts};

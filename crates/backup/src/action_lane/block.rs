@@ -1,5 +1,5 @@
-//! Groups objects of the action lane into blocks whose objects are saved together (backup.md 1.11). Pure: from the
-//! index to blocks.
+//! Groups objects of the action lane into blocks whose objects are saved together (velero: pkg/backup/itemblock.go).
+//! Pure: from the index to blocks.
 //!
 //! Work that comes before any object of a block is saved, and after all of them, happens once for the block.
 
@@ -71,7 +71,7 @@ pub(crate) fn blocks(relations: &Relations<'_>, ordered: &[Vec<u32>]) -> Blocks 
 
 const RANKS: u8 = 4;
 
-/// Pods come first, then claims, then volumes (backup.md 1.9).
+/// Pods come first, then claims, then volumes (velero: pkg/backup/item_collector.go).
 fn rank(record: &Record) -> u8 {
     match (record.resource.group.as_str(), record.resource.resource.as_str()) {
         ("", "pods") => 0,

@@ -1,5 +1,5 @@
-//! Fetches what belongs to objects of the action lane, is of a type that actions look at, and did not come with the lists
-//! (backup.md 1.11).
+//! Fetches what belongs to objects of the action lane, is of a type that actions look at, and did not come with the
+//! lists (velero: pkg/backup/itemblock.go).
 
 use crate::action_lane::fetch::{ItemReceiver, failed, named, pick, tell_absent};
 use crate::action_lane::index::{NotIndexed, RelationFacts, group_digest};

@@ -27,7 +27,7 @@ pub(crate) enum Body {
     Cluster(Box<ObjectKey>),
 }
 
-/// The objects that an object belongs to, as far as Velero's own rules go (backup.md 1.11).
+/// The objects that an object belongs to, as far as Velero's own rules go (velero: pkg/backup/itemblock.go).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RelationFacts {
     /// A pod.

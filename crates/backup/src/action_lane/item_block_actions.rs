@@ -1,4 +1,4 @@
-//! Asks the item block actions of plugins which objects belong into one block (backup.md 1.11).
+//! Asks the item block actions of plugins which objects belong into one block (velero: pkg/backup/itemblock.go).
 
 use crate::action_lane::intake::ActionLaneIntake;
 use crate::actions::service_account::Digest;

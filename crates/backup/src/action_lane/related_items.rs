@@ -1,5 +1,6 @@
 //! Fetches what belongs to saved objects, did not come with the lists, and is known only when all of them went through
-//! (backup.md 1.10, 1.13): objects that no action looks at, definitions, and namespaces.
+//! (velero: pkg/backup/item_collector.go, pkg/backup/backup.go): objects that no action looks at, definitions, and
+//! namespaces.
 
 use crate::action_lane::fetch::{ItemReceiver, named, pick, tell_absent};
 use crate::action_lane::save::Worker;

@@ -1,5 +1,5 @@
 //! Saves one object of the action lane: runs its actions in their order, saves the objects that they name, then the
-//! object itself (backup.md 2.1, 2.2).
+//! object itself (velero: pkg/backup/item_backupper.go).
 
 use crate::action_lane::action_calls::{listen, may_speak, run_actions};
 use crate::action_lane::body_store::BodyStore;

@@ -1,4 +1,4 @@
-//! `velero.io/pod`: what belongs to a pod (backup.md 1.11, 2.3).
+//! `velero.io/pod`: what belongs to a pod (velero: pkg/backup/itemblock.go, pkg/backup/actions).
 
 use crate::actions::read::{key, text};
 use async_trait::async_trait;

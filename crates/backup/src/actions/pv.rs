@@ -1,4 +1,5 @@
-//! `velero.io/pv`: names the volume of a claim, and takes fields out of the claim (backup.md 1.11, 2.3).
+//! `velero.io/pv`: names the volume of a claim, and takes fields out of the claim (velero: pkg/backup/itemblock.go,
+//! pkg/backup/actions).
 
 use crate::actions::read::key;
 use async_trait::async_trait;
@@ -86,7 +87,7 @@ pub(crate) fn volume_key(name: &str) -> ObjectKey {
 /// Labels that say where the data of a claim came from.
 const STALE_LABELS: [&str; 3] = [LABEL_RESTORE_NAME, ANNOTATION_BACKUP_MUST_INCLUDE, "velero.io/volume-snapshot-name"];
 
-/// Takes out of a bound claim the fields that tie it to the source of its data (backup.md 2.3 `velero.io/pv`). Works on
+/// Takes out of a bound claim the fields that tie it to the source of its data (velero: pkg/backup/actions). Works on
 /// the untyped object: Velero loses unknown fields here, we do not. Returns true if anything was taken out.
 fn clean_claim(claim: &mut Value, backup: &str) -> bool {
     let mut changed = false;

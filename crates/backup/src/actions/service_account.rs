@@ -1,4 +1,5 @@
-//! `velero.io/service-account`: the cluster role bindings of a service account (backup.md 1.11, 2.3).
+//! `velero.io/service-account`: the cluster role bindings of a service account (velero: pkg/backup/itemblock.go,
+//! pkg/backup/actions).
 
 use crate::actions::read::{key, text};
 use async_trait::async_trait;

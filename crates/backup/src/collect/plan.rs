@@ -122,7 +122,7 @@ pub(crate) fn plan(
         let is_looked_at = lane.takes(resource);
         plan.lists.push(PlannedList { resource: Arc::clone(resource), places, when_denied, is_looked_at });
     }
-    // Inside the core group pods, claims and volumes come first (backup.md 1.9).
+    // Inside the core group pods, claims and volumes come first (velero: pkg/backup/item_collector.go).
     plan.lists.sort_by_key(|l| (!l.is_looked_at, core_rank(&l.resource)));
     plan
 }

@@ -1,5 +1,5 @@
-//! Deletes what a backup has outside its files: what its actions keep elsewhere, and its snapshots (backup.md 5.1 step
-//! 1, and 5.2).
+//! Deletes what a backup has outside its files: what its actions keep elsewhere, and its snapshots
+//! (velero: pkg/controller/backup_deletion_controller.go, internal/delete/actions/csi).
 
 use crate::end::archived_objects::archived_objects;
 use crate::end::look_after::open_options;

@@ -1,4 +1,4 @@
-//! The second door: ends a backup whose operations have ended (backup.md 1.15).
+//! The second door: ends a backup whose operations have ended (velero: pkg/controller/backup_finalizer_controller.go).
 
 use crate::end::look_after::{open_options, read};
 use crate::end::moved_volumes::{failed_moves, moved_snapshots, note_uploads, passed_over, uploads_among};
@@ -255,7 +255,8 @@ fn is_of(volume: &BackupVolumeInfo, operation: &BackupOperation) -> bool {
     !of_volume.is_empty() && of_volume == operation.spec.operation_id
 }
 
-/// The volume information with the results of the operations, where they change it (backup.md 4.8).
+/// The volume information with the results of the operations, where they change it
+/// (velero: internal/volume/volumes_information.go).
 fn volumes(
     volumes: Option<Vec<BackupVolumeInfo>>,
     saved: &[ArchiveEntry],

@@ -1,4 +1,5 @@
-//! Looks after the operations that actions have begun for a pending backup (backup.md 1.15, api-and-controllers.md 3.4).
+//! Looks after the operations that actions have begun for a pending backup
+//! (velero: pkg/controller/backup_operations_controller.go).
 
 use crate::actions::{ActionContext, built_in};
 use crate::env::Env;
@@ -149,7 +150,8 @@ fn settle(status: &mut BackupStatus, operations: &[BackupOperation]) -> bool {
     status.backup_item_operations_attempted = completed + failed + waiting;
     status.backup_item_operations_completed = completed;
     status.backup_item_operations_failed = failed;
-    // compat: completed snapshots count as such by the type of their object (backup.md 1.15).
+    // compat: completed snapshots count as such by the type of their object
+    // (velero: pkg/controller/backup_operations_controller.go).
     status.csi_volume_snapshots_completed = completed_snapshots(operations);
     let is_good = status.phase == Some(P::WaitingForPluginOperations) && failed == 0;
     status.phase = Some(match (waiting, is_good) {

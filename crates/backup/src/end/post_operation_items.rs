@@ -1,5 +1,5 @@
-//! Saves objects again whose operations have ended (backup.md 1.15): as they are in the cluster now, with their actions, past
-//! all filters, without hooks and without volumes.
+//! Saves objects again whose operations have ended (velero: pkg/controller/backup_finalizer_controller.go): as they are
+//! in the cluster now, with their actions, past all filters, without hooks and without volumes.
 
 use crate::action_lane::body_store::BodyStore;
 use crate::action_lane::fetch::{ItemReceiver, named, tell_absent};

@@ -1,5 +1,6 @@
-//! Everything after the archive: sidecars, manifest, and the record that makes the backup exist. A backup whose actions have
-//! begun operations waits for these then (backup.md 1.15, 6.3).
+//! Everything after the archive: sidecars, manifest, and the record that makes the backup exist. A backup whose actions
+//! have begun operations waits for these then (velero: pkg/controller/backup_operations_controller.go,
+//! pkg/controller/backup_controller.go).
 
 use crate::env::Env;
 use crate::error::BackupError;

@@ -1,4 +1,4 @@
-//! Loads the policies that a backup names (backup.md 2.8).
+//! Loads the policies that a backup names (velero: internal/resourcepolicies).
 
 use crate::env::Env;
 use crate::request::settings::{Settings, ValidationErrors};

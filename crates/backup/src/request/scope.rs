@@ -65,7 +65,8 @@ impl Scope {
     }
 
     /// Checks that an object goes into the backup; the error says why not. An object that an action must have goes in
-    /// whatever the filters say, unless it is being deleted (backup.md 1.12) or is there only because of this backup.
+    /// whatever the filters say, unless it is being deleted (velero: pkg/backup/item_backupper.go) or is there only
+    /// because of this backup.
     pub(crate) fn includes(&self, item: &Item, must_include: bool) -> Result<(), &'static str> {
         let (head, uid) = (&item.head, &self.backup.metadata.uid);
         // An attempt before has left them. A VolumeSnapshot comes with the claim whose data it has, as it is then.

@@ -1,4 +1,4 @@
-//! Fills in defaults and validates what a user asked for (backup.md 1.2).
+//! Fills in defaults and validates what a user asked for (velero: pkg/controller/backup_controller.go).
 
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{Backup, BackupPhase, Duration, Features, Time, well_known};

@@ -1,4 +1,4 @@
-//! Given actions that a volume policy keeps from a claim (backup.md 2.2).
+//! Given actions that a volume policy keeps from a claim (velero: pkg/backup/item_backupper.go).
 
 use lifeboat_object::Item;
 use lifeboat_volume::facts::ClaimKey;

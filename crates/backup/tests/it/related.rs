@@ -1,4 +1,5 @@
-//! Objects that come along with others, and objects that do not come (backup.md 1.9, 1.11).
+//! Objects that come along with others, and objects that do not come (velero: pkg/backup/item_collector.go,
+//! pkg/backup/itemblock.go).
 
 use crate::ground::{Ground, NAME, open};
 use lifeboat_api::{BackupPhase, LabelSelector};

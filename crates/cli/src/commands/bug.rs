@@ -1,4 +1,4 @@
-//! `lifeboat bug`: template of a bug report with the versions filled in (cli-and-install.md 1.8).
+//! `lifeboat bug`: template of a bug report with the versions filled in (velero: pkg/cmd/cli).
 
 use anyhow::{Context, Result, bail};
 use clap::Args;

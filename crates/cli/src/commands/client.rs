@@ -1,4 +1,4 @@
-//! `lifeboat client config get|set`: the defaults of flags (cli-and-install.md 1.3).
+//! `lifeboat client config get|set`: the defaults of flags (velero: pkg/client/config.go).
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};

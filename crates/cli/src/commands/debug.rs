@@ -1,4 +1,4 @@
-//! `lifeboat debug`: bundles the information for support in one file (cli-and-install.md 2.8).
+//! `lifeboat debug`: bundles the information for support in one file (velero: pkg/cmd/cli/debug).
 
 use anyhow::{Context, Result, bail};
 use clap::Args;

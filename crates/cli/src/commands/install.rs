@@ -1,4 +1,4 @@
-//! `lifeboat install`: brings the server into a cluster (cli-and-install.md 3).
+//! `lifeboat install`: brings the server into a cluster (velero: pkg/cmd/cli/install).
 //!
 //! The flags are converted into the input of the crate `install` ([`wanted`]). Its results are printed here.
 

@@ -1,4 +1,4 @@
-//! `lifeboat uninstall`: removes the objects from a cluster that `install` has created (cli-and-install.md 3.7).
+//! `lifeboat uninstall`: removes the objects from a cluster that `install` has created (velero: pkg/cmd/cli/uninstall).
 
 use crate::commands::install::say;
 use anyhow::Result;

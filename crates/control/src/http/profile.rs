@@ -1,5 +1,5 @@
-//! Profiles of this process, at the paths of Go's `net/http/pprof`, which Velero serves (api-and-controllers.md 4.6): for
-//! `go tool pprof` and what else reads them.
+//! Profiles of this process, at the paths of Go's `net/http/pprof`, which Velero serves
+//! (velero: pkg/metrics/metrics.go): for `go tool pprof` and what else reads them.
 
 use super::response::{HttpResponse, text};
 use http::{StatusCode, Uri, header};

@@ -1,4 +1,5 @@
-//! Runs a backup, and takes over what an interrupted run left (api-and-controllers.md 3.3 and 3.5).
+//! Runs a backup, and takes over what an interrupted run left (velero: pkg/controller/backup_controller.go,
+//! pkg/controller/backup_finalizer_controller.go).
 
 mod ending;
 

@@ -1,4 +1,4 @@
-//! Deletes a backup with all that belongs to it (api-and-controllers.md 3.7).
+//! Deletes a backup with all that belongs to it (velero: pkg/controller/backup_deletion_controller.go).
 
 use super::backup::{NAME_TAKEN, engine_env, is_record_of};
 use super::repository::deletion::LocationRepositories;

@@ -1,4 +1,4 @@
-//! Answers download requests (api-and-controllers.md 3.13).
+//! Answers download requests (velero: pkg/controller/download_request_controller.go).
 
 use super::{Context, Effect, StepError, StepResult};
 use crate::world::{Meta, MirroredKind, World};

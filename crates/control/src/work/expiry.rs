@@ -1,4 +1,4 @@
-//! Asks for the deletion of backups whose time is over (api-and-controllers.md 3.8).
+//! Asks for the deletion of backups whose time is over (velero: pkg/controller/gc_controller.go).
 
 use super::{Context, Effect, StepError, StepResult, keep};
 use lifeboat_api::{Backup, BackupStorageLocation, DeleteBackupRequest, Time, label_value, well_known};

@@ -1,5 +1,5 @@
 //! Volume work that a Velero server has left with the node agents, and for whose end no server waits
-//! (api-and-controllers.md 4.2).
+//! (velero: pkg/cmd/server/server.go).
 
 use super::{Context, StepError};
 use lifeboat_api::{

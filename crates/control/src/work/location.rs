@@ -1,4 +1,4 @@
-//! Validates a storage location (api-and-controllers.md 5.1).
+//! Validates a storage location (velero: pkg/controller/backup_storage_location_controller.go).
 
 use super::bucket_id::{MarkerSearch, empty_though, mark, may_be_unmounted};
 use super::probe::probe;

@@ -1,4 +1,5 @@
-//! Makes the repositories of volumes ready (api-and-controllers.md 3.16, kopia-and-data-path.md B.2.4).
+//! Makes the repositories of volumes ready (velero: pkg/controller/backup_repository_controller.go,
+//! pkg/repository/udmrepo/kopialib/repo_init.go).
 
 mod config;
 pub(crate) mod deletion;

@@ -1,4 +1,5 @@
-//! Runs a restore, and removes its files from the bucket (api-and-controllers.md 3.10 and 3.12).
+//! Runs a restore, and removes its files from the bucket (velero: pkg/controller/restore_controller.go,
+//! pkg/controller/restore_finalizer_controller.go).
 
 use super::running::{
     Attempt, fence, leave_to_next_server, not_taken, recorded, shortened, store_refusal, until_written, watched,
@@ -45,7 +46,8 @@ pub(crate) struct Origin {
 
 impl Origin {
     /// The backup that a restore names, or the newest complete one of the schedule that it names; otherwise what is
-    /// wrong, in Velero's words (restore.md 1.3). Whether its location can be used was asked when it began, if it did.
+    /// wrong, in Velero's words (velero: pkg/controller/restore_controller.go). Whether its location can be used was
+    /// asked when it began, if it did.
     pub(crate) fn of(restore: &Restore, world: &World) -> Result<Self, Vec<String>> {
         let spec = &restore.spec;
         let backup = if spec.backup_name.is_empty() {

@@ -1,4 +1,4 @@
-//! Makes the backups of schedules (api-and-controllers.md 3.9).
+//! Makes the backups of schedules (velero: pkg/controller/schedule_controller.go).
 
 use super::{Context, Effect, StepError, StepResult};
 use lifeboat_api::{Backup, KeptBy, Schedule, SchedulePhase, Time, well_known};

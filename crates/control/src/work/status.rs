@@ -1,4 +1,4 @@
-//! Answers requests for the status of the server (api-and-controllers.md 3.14).
+//! Answers requests for the status of the server (velero: pkg/controller/server_status_request_controller.go).
 
 use super::next_backups::next_backups;
 use super::{Context, Effect, StepResult};

@@ -1,4 +1,4 @@
-//! Takes over what a bucket holds (api-and-controllers.md 3.6).
+//! Takes over what a bucket holds (velero: pkg/controller/backup_sync_controller.go).
 
 use super::backup::is_record_of;
 use super::bucket_id::{empty_though, may_be_unmounted};

@@ -1,4 +1,4 @@
-//! A backup after the queue (api-and-controllers.md 3.1).
+//! A backup after the queue (velero: pkg/controller/backup_controller.go).
 
 use super::{Decision, MOST_ATTEMPTS, attempt};
 use lifeboat_api::{Backup, BackupPhase};

@@ -1,5 +1,5 @@
-//! The expiry of a backup (api-and-controllers.md 3.8), and the steps that follow when its time is over, or soon will be
-//! while something keeps it.
+//! The expiry of a backup (velero: pkg/controller/gc_controller.go), and the steps that follow when its time is over,
+//! or soon will be while something keeps it.
 
 use super::Decision;
 use super::facts::{expiration, is_running};

@@ -1,5 +1,5 @@
-//! Storage locations: when to validate and when to sync them, and which one is the default (api-and-controllers.md 3.6,
-//! 5.1 and 5.2).
+//! Storage locations: when to validate and when to sync them, and which one is the default
+//! (velero: pkg/controller/backup_sync_controller.go, pkg/controller/backup_storage_location_controller.go).
 
 use super::Decision;
 use super::writable::lacks_note;
@@ -18,7 +18,7 @@ pub fn validation(location: &BackupStorageLocation, server: Duration, now: Times
 }
 
 /// When to sync a location with its bucket. `server` is the period of locations that name none; zero is a minute, which
-/// is no switch as that of a location is (api-and-controllers.md 3.6).
+/// is no switch as that of a location is (velero: pkg/controller/backup_sync_controller.go).
 pub fn sync(location: &BackupStorageLocation, server: Duration, now: Timestamp) -> Decision<()> {
     if location.status.phase != Some(BackupStorageLocationPhase::Available) {
         return Decision::Rest;

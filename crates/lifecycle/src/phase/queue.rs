@@ -1,4 +1,4 @@
-//! The queue of backups (api-and-controllers.md 3.2).
+//! The queue of backups (velero: pkg/controller/backup_queue_controller.go).
 
 use lifeboat_api::NamespacedName;
 use lifeboat_api::{Backup, BackupPhase};

@@ -1,4 +1,5 @@
-//! Repositories of volumes: when they are made ready, and when they have to prove themselves again (api-and-controllers.md 3.16).
+//! Repositories of volumes: when they are made ready, and when they have to prove themselves again
+//! (velero: pkg/controller/backup_repository_controller.go).
 
 use super::Decision;
 use lifeboat_api::{

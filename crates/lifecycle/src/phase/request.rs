@@ -1,4 +1,5 @@
-//! Requests of clients: deletion, download, server status (api-and-controllers.md 3.7, 3.13 and 3.14).
+//! Requests of clients: deletion, download, server status (velero: pkg/controller/backup_deletion_controller.go,
+//! pkg/controller/download_request_controller.go).
 
 use super::Decision;
 use super::facts::{deletion_has_begun, is_running};

@@ -1,4 +1,4 @@
-//! A restore (restore.md 1.1, api-and-controllers.md 3.10).
+//! A restore (velero: pkg/controller/restore_controller.go).
 
 use super::{Decision, MOST_ATTEMPTS, attempt};
 use lifeboat_api::{Restore, RestorePhase, well_known};

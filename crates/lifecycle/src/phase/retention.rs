@@ -1,4 +1,4 @@
-//! Which backups of a schedule stay although their time is over (design.md 4.6; an addition of Lifeboat).
+//! Which backups of a schedule stay although their time is over (an addition of Lifeboat).
 //!
 //! The rules only ever keep: a backup goes at its expiration, as with Velero, unless a rule or a hold keeps it. What is kept has its
 //! expiration moved forward, in the cluster and in its record in the bucket, so that every server that reads either keeps it too.

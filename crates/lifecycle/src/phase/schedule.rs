@@ -1,4 +1,4 @@
-//! A schedule (api-and-controllers.md 3.9): whether it is valid, and which run of it is due.
+//! A schedule (velero: pkg/controller/schedule_controller.go): whether it is valid, and which run of it is due.
 //!
 //! A run is the newest time up to now at which the schedule was due, and its name is made of that time: whichever server makes
 //! it, and however often, there is one backup of the name. After a long pause there is one run, not many.

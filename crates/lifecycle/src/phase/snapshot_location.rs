@@ -1,4 +1,4 @@
-//! Which snapshot locations a backup uses (api-and-controllers.md 5.6).
+//! Which snapshot locations a backup uses (velero: pkg/controller/backup_controller.go).
 
 use lifeboat_api::VolumeSnapshotLocation;
 use std::collections::BTreeMap;

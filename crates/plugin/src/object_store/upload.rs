@@ -1,4 +1,4 @@
-//! Sends an object, piece by piece (plugin-protocol.md 3.12).
+//! Sends an object, piece by piece (velero: pkg/plugin/framework).
 
 use crate::object_store::remote_bucket::RemoteBucket;
 use crate::object_store::whole::{BodyEnd, WholeRequest};

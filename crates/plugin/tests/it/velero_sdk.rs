@@ -1,6 +1,6 @@
 //! The host with a plugin that is made with Velero's own library: `crates/testbed/go/plugin-fixture`.
 //!
-//! This is the list that a host of plugins has to pass (plugin-protocol.md 7), and where each of its lines is tested: with a
+//! This is the list that a host of plugins has to pass, and where each of its lines is tested: with a
 //! program that can say anything (the other files here), or with Velero's library, where that decides what is said (this file
 //! and its folder, when none is named).
 //!

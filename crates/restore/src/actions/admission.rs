@@ -8,7 +8,7 @@ pub(super) const RESOURCES: [&str; 2] = [
     "validatingwebhookconfigurations.admissionregistration.k8s.io",
 ];
 
-/// A configuration that was made as v1beta1 may hold side effects that v1 refuses (restore.md 4).
+/// A configuration that was made as v1beta1 may hold side effects that v1 refuses (velero: pkg/restore/actions).
 pub(super) fn restore(input: RestoreItemInput<'_>) -> Result<RestoreItemOutput, ActionError> {
     let mut item = input.item;
     if item["apiVersion"] == "admissionregistration.k8s.io/v1" {

@@ -5,7 +5,7 @@ use super::edit::list_mut;
 use lifeboat_action::{ActionError, RestoreItemInput, RestoreItemOutput};
 use serde_json::Value;
 
-/// Maps the namespace of each subject (restore.md 2.12).
+/// Maps the namespace of each subject.
 pub(super) fn restore(input: RestoreItemInput<'_>) -> Result<RestoreItemOutput, ActionError> {
     let mapping = &input.restore.spec.namespace_mapping;
     let mut item = input.item;

@@ -1,4 +1,4 @@
-//! Configuration of the actions: ConfigMaps of Velero's namespace (restore.md 4).
+//! Configuration of the actions: ConfigMaps of Velero's namespace (velero: pkg/restore/actions).
 
 use super::known;
 use lifeboat_action::ActionError;
@@ -31,7 +31,7 @@ impl ActionConfig {
     }
 }
 
-/// `<old part>,<new part>` (restore.md 4.1).
+/// `<old part>,<new part>` (velero: pkg/restore/actions).
 fn image_rule(rule: &str) -> Option<(String, String)> {
     let (old, new) = rule.split_once(',').filter(|(_, new)| !new.is_empty())?;
     if old.trim().is_empty() {

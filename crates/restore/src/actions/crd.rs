@@ -5,7 +5,7 @@ use lifeboat_action::{ActionError, RestoreItemInput, RestoreItemOutput};
 use serde_json::Value;
 
 /// `spec.preserveUnknownFields` may be true only in objects that were made as v1beta1; v1 says the same in the schema
-/// of each version (restore.md 4).
+/// of each version (velero: pkg/restore/actions).
 pub(super) fn restore(input: RestoreItemInput<'_>) -> Result<RestoreItemOutput, ActionError> {
     let mut item = input.item;
     if item["apiVersion"] == "apiextensions.k8s.io/v1" && item["spec"]["preserveUnknownFields"] == true {

@@ -1,4 +1,4 @@
-//! `velero.io/change-image-name` (restore.md 4.1).
+//! `velero.io/change-image-name` (velero: pkg/restore/actions).
 
 use super::edit::list_mut;
 use lifeboat_action::{RestoreItemInput, RestoreItemOutput};

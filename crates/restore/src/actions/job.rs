@@ -7,7 +7,7 @@ use lifeboat_action::{ActionError, RestoreItemInput, RestoreItemOutput};
 /// Hold the UID that the job had.
 const LABELS: [&str; 2] = ["batch.kubernetes.io/controller-uid", "controller-uid"];
 
-/// Removes the labels by which the old job knew its pods (restore.md 4).
+/// Removes the labels by which the old job knew its pods (velero: pkg/restore/actions).
 pub(super) fn restore(input: RestoreItemInput<'_>) -> Result<RestoreItemOutput, ActionError> {
     let mut item = input.item;
     remove_keys(&mut item, "/spec/selector", "matchLabels", &LABELS);

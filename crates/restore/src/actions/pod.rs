@@ -7,7 +7,7 @@ use lifeboat_action::{ActionError, RestoreItemInput, RestoreItemOutput};
 /// The init containers by which Velero lets a pod wait for the files of its volumes.
 const WAITS: [&str; 2] = ["restore-wait", "restic-wait"];
 
-/// The claims that a pod mounts come before it (restore.md 4).
+/// The claims that a pod mounts come before it (velero: pkg/restore/actions).
 pub(super) fn add_claims(input: RestoreItemInput<'_>) -> Result<RestoreItemOutput, ActionError> {
     let namespace = original_namespace(&input);
     let volumes = input.item["spec"]["volumes"].as_array().into_iter().flatten();
@@ -23,7 +23,8 @@ pub(super) fn add_claims(input: RestoreItemInput<'_>) -> Result<RestoreItemOutpu
 }
 
 /// Forgets where the pod ran, and the token volume that old clusters mounted: the new cluster decides on both
-/// (restore.md 4). Containers that were added to look into it are refused in a new pod, which Velero does not know.
+/// (velero: pkg/restore/actions). Containers that were added to look into it are refused in a new pod, which Velero
+/// does not know.
 pub(super) fn restore(input: RestoreItemInput<'_>) -> Result<RestoreItemOutput, ActionError> {
     let mut item = input.item;
     remove(&mut item, "/spec", "nodeName");
@@ -36,7 +37,8 @@ pub(super) fn restore(input: RestoreItemInput<'_>) -> Result<RestoreItemOutput, 
             retain(container, "", "volumeMounts", |mount| !text(mount, "name").starts_with(&tokens));
         }
     }
-    // Left by a restore before: it would wait for files that nobody puts there (restore.md 6.1).
+    // Left by a restore before: it would wait for files that nobody puts there
+    // (velero: pkg/restore/actions/pod_volume_restore_action.go).
     retain(&mut item, "/spec", "initContainers", |container| !WAITS.contains(&text(container, "name")));
     let class = text(&item["spec"], "priorityClassName");
     let additional_items = if class.is_empty() { Vec::new() } else { vec![known::priority_class(class)] };

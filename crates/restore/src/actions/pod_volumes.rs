@@ -1,4 +1,5 @@
-//! `velero.io/pod-volume-restore`: a pod waits for the files of its volumes (restore.md 6.1), and a claim is marked until it has them.
+//! `velero.io/pod-volume-restore`: a pod waits for the files of its volumes
+//! (velero: pkg/restore/actions/pod_volume_restore_action.go), and a claim is marked until it has them.
 //!
 //! Files are written into claims that a restore has made. One that was in the cluster before keeps what it holds, unless the user lets
 //! it be overwritten: it has no mark. The decision is made once, when the pod is made: its init container mounts what is filled.

@@ -15,7 +15,7 @@ const ANNOTATIONS: [&str; 7] = [
     "velero.io/data-upload-name",
 ];
 
-/// Removes notes of the old binding and asks for the volume of a claim that was bound (restore.md 4).
+/// Removes notes of the old binding and asks for the volume of a claim that was bound (velero: pkg/restore/actions).
 pub(super) fn restore(input: RestoreItemInput<'_>) -> Result<RestoreItemOutput, ActionError> {
     let mut item = input.item;
     remove_keys(&mut item, "/metadata", "annotations", &ANNOTATIONS);

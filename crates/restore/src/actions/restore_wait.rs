@@ -1,4 +1,5 @@
-//! The init container by which a pod waits for the files of its volumes (restore.md 6.1, cli-and-install.md 4.9). Pure.
+//! The init container by which a pod waits for the files of its volumes
+//! (velero: pkg/restore/actions/pod_volume_restore_action.go, pkg/cmd/velero-restore-helper). Pure.
 
 use lifeboat_object::Quantity;
 use serde_json::{Map, Value, json};

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::OnceCell;
 
 /// Leaves out the tokens that the cluster makes by itself and empties those that a person asked for, so that they are
-/// filled anew (restore.md 4).
+/// filled anew (velero: pkg/restore/actions).
 pub(super) struct Secret {
     cluster: Cluster,
     /// Names of service accounts by namespace. Accounts are restored before secrets, so asking once is enough.
@@ -74,7 +74,7 @@ impl RestoreItemAction for Secret {
             return Ok(RestoreItemOutput::with(input.item));
         }
         // compat: accounts of the namespace that the secret came from, not of the one it goes to, so under a mapping a
-        // generated token whose old namespace is gone comes back empty and is filled anew (restore.md 9.26).
+        // generated token whose old namespace is gone comes back empty and is filled anew.
         let namespace = original_namespace(&input);
         if namespace.is_empty() {
             return Ok(without_token(input.item));

@@ -1,5 +1,5 @@
-//! `velero.io/service` (restore.md 4.4): removes addresses and ports that the cluster had allocated, and keeps those
-//! that a user chose.
+//! `velero.io/service` (velero: pkg/restore/actions): removes addresses and ports that the cluster had allocated, and
+//! keeps those that a user chose.
 
 use super::edit::{list_mut, original_namespace, remove, text};
 use lifeboat_action::{ActionError, RestoreItemInput, RestoreItemOutput};

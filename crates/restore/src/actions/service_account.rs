@@ -4,7 +4,7 @@ use super::edit::text;
 use lifeboat_action::{ActionError, RestoreItemInput, RestoreItemOutput};
 use serde_json::Value;
 
-/// Removes the generated token from the secrets of the account (restore.md 4).
+/// Removes the generated token from the secrets of the account (velero: pkg/restore/actions).
 ///
 /// compat: the last one only. A person may have added others of such a name, and Velero keeps them.
 pub(super) fn restore(input: RestoreItemInput<'_>) -> Result<RestoreItemOutput, ActionError> {

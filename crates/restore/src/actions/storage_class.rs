@@ -1,4 +1,4 @@
-//! `velero.io/change-storage-class` (restore.md 4.2).
+//! `velero.io/change-storage-class` (velero: pkg/restore/actions).
 
 use super::edit::list_mut;
 use super::known;

@@ -1,4 +1,4 @@
-//! Ends a restore whose operations have ended (api-and-controllers.md 3.12).
+//! Ends a restore whose operations have ended (velero: pkg/controller/restore_finalizer_controller.go).
 
 use crate::end::look_after::read;
 use crate::end::record::log_content;

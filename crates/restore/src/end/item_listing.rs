@@ -1,4 +1,4 @@
-//! The resource list of a restore (restore.md 1.8), written from the rows of the archive: names are not kept twice.
+//! The resource list of a restore, written from the rows of the archive: names are not kept twice.
 
 use crate::end::outcome::ObjectsOutcome;
 use crate::state::item_result::{HandledItem, ItemResult};

@@ -1,4 +1,4 @@
-//! Checks the asynchronous operations of a pending restore (restore.md 1.9, api-and-controllers.md 3.11).
+//! Checks the asynchronous operations of a pending restore (velero: pkg/controller/restore_operations_controller.go).
 
 use crate::state::env::Env;
 use futures::FutureExt;

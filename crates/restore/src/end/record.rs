@@ -1,5 +1,6 @@
 //! Stores the results of a restore: its files in the bucket, beside the backups, and the status of its resource. A
-//! restore whose actions have begun operations waits for these then (restore.md 1.9).
+//! restore whose actions have begun operations waits for these then
+//! (velero: pkg/controller/restore_operations_controller.go).
 
 use crate::actions::known;
 use crate::end::files::FileUploads;
@@ -77,7 +78,7 @@ pub(crate) async fn record(
         }
     }
     files.put(RestoreFile::Logs, log_content(env.operation.journal.close().log)).await;
-    // What was restored is there; only that its log is missing counts (restore.md 1.7).
+    // What was restored is there; only that its log is missing counts (velero: pkg/controller/restore_controller.go).
     if let Some(why) = files.unstored.first() {
         env.operation.journal.error(&ResultScope::Velero, why.as_str());
     }

@@ -1,4 +1,4 @@
-//! Runs the commands of restored pods (restore.md 3.2), beside the restore of what follows.
+//! Runs the commands of restored pods (velero: internal/hook), beside the restore of what follows.
 
 use crate::hooks::notes::{CommandFailure, CommandProgress, Noted};
 use crate::hooks::states::{ContainerReadiness, PodState, PodStates};

@@ -1,4 +1,4 @@
-//! Restores the additional items of an action, before the object that needs them (restore.md 2.11).
+//! Restores the additional items of an action, before the object that needs them (velero: pkg/restore/restore.go).
 
 use crate::object::apply::{Need, PrepareError};
 use crate::object::ready::{AwaitedItems, Readiness};

@@ -1,4 +1,4 @@
-//! Asks the restore item actions about one object (restore.md 2.11).
+//! Asks the restore item actions about one object (velero: pkg/restore/restore.go).
 
 use crate::state::operations::Operations;
 use crate::state::stop::{BrokenOff, Stop};

@@ -1,5 +1,5 @@
 //! Decisions about an object of the backup: the part of a restore that handles it, and the change to make where one of its
-//! name is in the cluster (restore.md 2.13). Pure: a restore carries them out, and a preview shows them.
+//! name is in the cluster (velero: pkg/restore/restore.go). Pure: a restore carries them out, and a preview shows them.
 
 use crate::object::definitions::newer;
 use crate::object::recreate::refusal;

@@ -1,4 +1,4 @@
-//! Computes the object that an object of the backup is to become (restore.md 2.8 steps 6 to 13). Writes nothing, so
+//! Computes the object that an object of the backup is to become (velero: pkg/restore/restore.go). Writes nothing, so
 //! that a preview shows exactly what the restore does.
 
 use crate::actions::restore_wait::RESTORE_WAIT;
@@ -231,7 +231,8 @@ impl ObjectBuilder {
     }
 }
 
-/// Puts the init containers of hooks before those of the pod, behind the one that waits for volumes (restore.md 3.1).
+/// Puts the init containers of hooks before those of the pod, behind the one that waits for volumes
+/// (velero: internal/hook).
 fn add_init_containers(hooks: &RestoreHooks, key: &ObjectKey, item: &mut Value) {
     let mut pod = HookPod::of(item);
     pod.namespace = key.namespace.clone().unwrap_or_default();
@@ -246,7 +247,7 @@ fn add_init_containers(hooks: &RestoreHooks, key: &ObjectKey, item: &mut Value) 
     item["spec"]["initContainers"] = [before, &containers, behind].concat().into();
 }
 
-/// Namespace and labels of the restored object (restore.md 2.8 steps 12 and 13).
+/// Namespace and labels of the restored object.
 fn finish(scope: &RestoreScope, key: &ObjectKey, item: &mut Value) {
     let Some(metadata) = item.get_mut("metadata").and_then(Value::as_object_mut) else { return };
     metadata.remove("managedFields");
@@ -275,7 +276,7 @@ fn unmodified(key: &ObjectKey, NotKnown { why, can_pass }: NotKnown) -> PrepareE
     if can_pass { PrepareError::ForNow(why) } else { PrepareError::Failed(why) }
 }
 
-/// A mirror pod is the kubelet's shadow of a static one (restore.md 2.8 step 6).
+/// A mirror pod is the kubelet's shadow of a static one.
 fn is_mirror_pod(resource: &GroupResource, object: &Value) -> bool {
     *resource == GroupResource::new("", "pods")
         && object["metadata"]["annotations"]["kubernetes.io/config.mirror"].as_str().is_some_and(|v| !v.is_empty())

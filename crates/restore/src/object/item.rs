@@ -1,5 +1,5 @@
-//! Restores one object (restore.md 2.8): makes it, restores the objects that it needs, and writes it. Attempts that wait for
-//! the objects that they need are a stack, so that no chain of needs is too long.
+//! Restores one object (velero: pkg/restore/restore.go): makes it, restores the objects that it needs, and writes it.
+//! Attempts that wait for the objects that they need are a stack, so that no chain of needs is too long.
 
 use crate::object::additional::{AdditionalItem, NeedProgress, next_item};
 use crate::object::apply::{ActionSelection, Need};

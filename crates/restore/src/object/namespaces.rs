@@ -1,4 +1,4 @@
-//! Makes sure that the namespace of an object is there (restore.md 2.7).
+//! Makes sure that the namespace of an object is there (velero: pkg/restore/restore.go).
 
 use crate::object::existing::is_made_since;
 use crate::object::managed_fields::FieldManagers;

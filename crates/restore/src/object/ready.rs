@@ -1,4 +1,4 @@
-//! Waits until an action says that the items it has named are ready (restore.md 2.11).
+//! Waits until an action says that the items it has named are ready (velero: pkg/restore/restore.go).
 
 use crate::object::apply::{failed, fatal};
 use crate::state::stop::BrokenOff;

@@ -1,4 +1,5 @@
-//! Begins to bring data from repositories into volumes, once the pod or claim is made that it comes with (restore.md 6.3, 6.8).
+//! Begins to bring data from repositories into volumes, once the pod or claim is made that it comes with
+//! (velero: pkg/podvolume/restorer.go, pkg/restore/actions/csi).
 
 use crate::actions::known;
 use crate::actions::restore_wait::awaited_volumes;

@@ -1,4 +1,4 @@
-//! Makes sure that the namespace of an object exists before the object is restored (restore.md 2.7).
+//! Makes sure that the namespace of an object exists before the object is restored (velero: pkg/restore/restore.go).
 
 use crate::object::refused::Missing;
 use crate::state::attempt::{Attempt, Obstacle};

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-/// The patch with the secrets, labels and annotations of the backup that a service account in the cluster lacks (restore.md
-/// 2.13). `None` when it lacks nothing.
+/// The patch with the secrets, labels and annotations of the backup that a service account in the cluster lacks. `None`
+/// when it lacks nothing.
 pub(crate) fn missing_fields(desired: &Value, in_cluster: &Value) -> Option<Value> {
     let mut merged = in_cluster.clone();
     for list in ["secrets", "imagePullSecrets"] {

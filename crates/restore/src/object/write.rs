@@ -1,4 +1,4 @@
-//! Writes one object: creates it, or brings the one that is there in line (restore.md 2.8, 2.13, 2.14).
+//! Writes one object: creates it, or brings the one that is there in line (velero: pkg/restore/restore.go).
 
 use crate::object::best_effort::ToPatch;
 use crate::object::create::{CreatedObject, ToCreate, unlabelled};
@@ -203,8 +203,8 @@ impl ClusterWriter<'_> {
         repository_data::begin(self.0, &source.key, key, Written { from_backup, in_cluster }).await;
     }
 
-    /// The annotation on the object decides, as actions and resource modifiers have left it, then the restore's list of types
-    /// (restore.md 2.14).
+    /// The annotation on the object decides, as actions and resource modifiers have left it, then the restore's list of
+    /// types.
     fn wants_status(&self, source: &ObjectKey, desired: &Value) -> bool {
         let annotation = desired["metadata"]["annotations"][well_known::ANNOTATION_RESTORE_STATUS].as_str();
         match annotation.map(|v| v.trim().to_lowercase()).as_deref() {

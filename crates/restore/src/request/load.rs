@@ -1,4 +1,4 @@
-//! Loads the documents that a restore names (restore.md 1.5 and 1.6).
+//! Loads the documents that a restore names (velero: internal/resourcepolicies, internal/resourcemodifiers).
 
 use crate::request::modifier::{Modifiers, NotModifiers};
 use crate::request::settings::{Settings, ValidationErrors};
@@ -79,7 +79,8 @@ fn parsed(source: &str, text: &str) -> Result<Modifiers, String> {
     })
 }
 
-/// The ConfigMap with the versions in which objects are restored, and its key (restore.md 2.4).
+/// The ConfigMap with the versions in which objects are restored, and its key
+/// (velero: pkg/restore/prioritize_group_version.go).
 const VERSIONS: (&str, &str) = ("enableapigroupversions", "restoreResourcesVersionPriority");
 
 /// The versions in which the user wants objects to be restored, where the feature for it is on. A ConfigMap that cannot be read

@@ -1,4 +1,4 @@
-//! Resource modifiers: rules that patch objects on their way into the cluster (restore.md 5).
+//! Resource modifiers: rules that patch objects on their way into the cluster (velero: internal/resourcemodifiers).
 
 mod apply;
 mod document;

@@ -1,4 +1,4 @@
-//! Order in which types are restored (api-and-controllers.md 4.4, restore.md 2.5).
+//! Order in which types are restored (velero: pkg/cmd/server/config/config.go, pkg/restore/restore.go).
 
 use std::str::FromStr;
 

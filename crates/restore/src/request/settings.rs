@@ -1,4 +1,5 @@
-//! Request for a restore: settings, and validation of what the user asks for (restore.md 1.3).
+//! Request for a restore: settings, and validation of what the user asks for
+//! (velero: pkg/controller/restore_controller.go).
 
 use crate::request::existing_policies::ExistingPolicies;
 use crate::request::priorities::Priorities;
@@ -131,7 +132,7 @@ impl Default for Settings {
 #[error("the restore is not valid: {}", .0.join("; "))]
 pub struct ValidationErrors(pub Vec<String>);
 
-/// Types that are never restored (restore.md 1.3).
+/// Types that are never restored (velero: pkg/controller/restore_controller.go).
 pub(crate) const NON_RESTORABLE: [&str; 9] = [
     "nodes",
     "events",

@@ -1,6 +1,6 @@
 //! The outcome of a restore for a single object.
 
-/// Outcome for an object, in the words of the resource list (restore.md 1.8).
+/// Outcome for an object, in the words of the resource list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ItemResult {
     /// It was made.

@@ -1,4 +1,5 @@
-//! Asynchronous operations that actions have begun, noted where they survive a crash (restore.md 1.8, 1.9).
+//! Asynchronous operations that actions have begun, noted where they survive a crash
+//! (velero: pkg/controller/restore_operations_controller.go).
 //!
 //! Its action, its object and the action's name for it tell an operation from others: an action that is asked again and
 //! answers the same has begun no second one. The format of the notes is `docs/formats/checkpoint.md`.

@@ -1,5 +1,5 @@
-//! Objects of the cluster that are being deleted (restore.md 2.13): a restore waits until they are gone, and then makes
-//! them anew.
+//! Objects of the cluster that are being deleted (velero: pkg/restore/restore.go): a restore waits until they are gone,
+//! and then makes them anew.
 
 use crate::state::lock::lock;
 use crate::state::wait::{WaitBudget, WaitShare};

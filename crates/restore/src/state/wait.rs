@@ -92,7 +92,7 @@ where
     Waited::TimedOut
 }
 
-/// Waits until a resource definition is established and its names are accepted (restore.md 2.14). Returns it as it is then.
+/// Waits until a resource definition is established and its names are accepted. Returns it as it is then.
 pub(crate) async fn established(
     resource: &ApiResource,
     name: &str,

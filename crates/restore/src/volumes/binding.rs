@@ -1,4 +1,4 @@
-//! Bindings between volumes and claims, which a restore forgets (restore.md 2.9, 2.10). Pure.
+//! Bindings between volumes and claims, which a restore forgets (velero: pkg/restore/restore.go). Pure.
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};

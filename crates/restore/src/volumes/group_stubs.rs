@@ -1,4 +1,5 @@
-//! Removes the stubs that a restore has made for groups of snapshots, when their members are ready (restore.md 7.2).
+//! Removes the stubs that a restore has made for groups of snapshots, when their members are ready
+//! (velero: pkg/controller/restore_finalizer_controller.go).
 
 use crate::state::env::Env;
 use crate::volumes::patches::waited;

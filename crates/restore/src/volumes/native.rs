@@ -1,4 +1,5 @@
-//! Volumes that are made anew from native snapshots, before their PersistentVolumes and these before their claims (restore.md 2.9).
+//! Volumes that are made anew from native snapshots, before their PersistentVolumes and these before their claims
+//! (velero: pkg/restore/restore.go).
 
 use crate::object::apply::PrepareError;
 use crate::object::identity_fields::strip;

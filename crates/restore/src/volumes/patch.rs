@@ -1,4 +1,5 @@
-//! Work that is left for the volume that was made for a claim of a restore (restore.md 7.1). Pure.
+//! Work that is left for the volume that was made for a claim of a restore
+//! (velero: pkg/controller/restore_finalizer_controller.go). Pure.
 
 use lifeboat_archive::volume_info::PvInfo;
 use serde_json::{Value, json};

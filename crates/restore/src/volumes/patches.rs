@@ -1,5 +1,6 @@
 //! Waits until the claims that a restore has made have their volumes, and brings these in line with those of the backup
-//! (restore.md 7.1). Each call is short: the caller that finalizes the restore calls again later.
+//! (velero: pkg/controller/restore_finalizer_controller.go). Each call is short: the caller that finalizes the restore
+//! calls again later.
 
 use crate::state::env::Env;
 use crate::volumes::patch::{ClaimState, VolumeState, claim_state, volume_state};

@@ -1,4 +1,4 @@
-//! The records of volumes whose data comes from a repository (restore.md 1.8). Pure.
+//! The records of volumes whose data comes from a repository. Pure.
 
 use lifeboat_api::Restore;
 use lifeboat_api::well_known::ANNOTATION_OVERWRITE_VOLUMES;

@@ -1,4 +1,5 @@
-//! Objects that VolumeSnapshots of a group need, when they are restored without the group (restore.md 6.6).
+//! Objects that VolumeSnapshots of a group need, when they are restored without the group
+//! (velero: pkg/restore/actions/csi).
 
 use crate::state::env::Env;
 use crate::state::lock::lock;

@@ -197,7 +197,7 @@ impl StateDigest {
     }
 }
 
-/// Pods and jobs that have ended are not started again (restore.md 2.8 step 4).
+/// Pods and jobs that have ended are not started again.
 pub(crate) fn is_completed(resource: &GroupResource, object: &Value) -> bool {
     match (resource.group.as_str(), resource.resource.as_str()) {
         ("", "pods") => matches!(object["status"]["phase"].as_str(), Some("Failed" | "Succeeded")),

@@ -121,8 +121,7 @@ impl RestoreScope {
         row.namespace().or(is_namespace.then_some(&*row.name))
     }
 
-    /// The type of an object as the cluster serves it. An action may have changed its `apiVersion` and `kind` (restore.md 2.8
-    /// step 14).
+    /// The type of an object as the cluster serves it. An action may have changed its `apiVersion` and `kind`.
     ///
     /// # Errors
     /// That it does not, for people.

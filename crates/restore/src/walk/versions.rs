@@ -1,4 +1,4 @@
-//! Choice between several stored versions of an object (restore.md 2.4). Pure.
+//! Choice between several stored versions of an object (velero: pkg/restore/prioritize_group_version.go). Pure.
 
 use lifeboat_archive::index::Row;
 use lifeboat_object::{Catalog, GroupResource, ObjectKey};

@@ -1,4 +1,4 @@
-//! Actions on objects that are being saved (plugin-protocol.md 3.6).
+//! Actions on objects that are being saved (velero: pkg/plugin/proto).
 
 use crate::call::{applies_to, call};
 use crate::catalog::Catalog;

@@ -1,4 +1,4 @@
-//! Actions on the objects of a backup that is being deleted (plugin-protocol.md 3.9).
+//! Actions on the objects of a backup that is being deleted (velero: pkg/plugin/proto).
 
 use crate::call::{applies_to, call};
 use crate::catalog::Catalog;

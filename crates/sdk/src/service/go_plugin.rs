@@ -1,4 +1,4 @@
-//! Services that servers expect of every plugin of go-plugin (plugin-protocol.md 1.9, 2.4 to 2.6).
+//! Services that servers expect of every plugin of go-plugin (hashicorp/go-plugin).
 
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};

@@ -1,4 +1,4 @@
-//! Actions that say which objects are saved together (plugin-protocol.md 3.10).
+//! Actions that say which objects are saved together (velero: pkg/plugin/proto).
 
 use crate::call::{applies_to, call};
 use crate::catalog::Catalog;

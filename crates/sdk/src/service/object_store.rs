@@ -1,4 +1,4 @@
-//! Storage for the files of backups (plugin-protocol.md 3.3, 3.12, 4.5).
+//! Storage for the files of backups (velero: pkg/plugin/proto, pkg/plugin/framework).
 
 use crate::call::call;
 use crate::catalog::Catalog;

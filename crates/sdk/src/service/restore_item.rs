@@ -1,4 +1,4 @@
-//! Actions on objects that are being restored (plugin-protocol.md 3.8).
+//! Actions on objects that are being restored (velero: pkg/plugin/proto).
 
 use crate::call::{applies_to, call};
 use crate::catalog::Catalog;

@@ -1,4 +1,4 @@
-//! Snapshots of volumes by the API of their storage (plugin-protocol.md 3.4, 4.6).
+//! Snapshots of volumes by the API of their storage (velero: pkg/plugin/proto, pkg/plugin/velero/volumesnapshotter).
 
 use crate::call::call;
 use crate::catalog::Catalog;

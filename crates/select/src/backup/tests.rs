@@ -91,7 +91,7 @@ fn scoped_lists_decide_for_their_scope() {
     // Namespaced includes and excludes, cluster-scoped includes and excludes, namespaces.
     type Lists = [&'static [&'static str]; 5];
     let cases: [(Lists, &str, &str); 14] = [
-        // A backup without filters has everything (design 7), also with only the excludes that are automatic.
+        // A backup without filters has everything, also with only the excludes that are automatic.
         ([&[], &[], &[], &[], &[]], ALL, ""),
         ([&["*"], &["volumesnapshots"], &[], &[], &["*"]], ALL, ""),
         // --include-namespaces app1: cluster-scoped types only as additional items.

@@ -1,4 +1,5 @@
-//! The filters of objects, resolved against the types of a cluster (backup.md 1.8, restore.md 2.6).
+//! The filters of objects, resolved against the types of a cluster (velero: internal/resourcepolicies,
+//! pkg/restore/restore.go).
 
 use super::filter::{ClusterFilters, KindFilter, NamespaceFilters};
 use crate::glob::Globs;

@@ -1,4 +1,4 @@
-//! Policies for volumes: their conditions and their actions (backup.md 2.8).
+//! Policies for volumes: their conditions and their actions (velero: internal/resourcepolicies).
 
 use super::document::{Csi, DocumentAction, DocumentConditions, DocumentVolumePolicy, Nfs};
 use super::filter::line;

@@ -1,4 +1,4 @@
-//! The backup of a volume (kopia-and-data-path.md B.5).
+//! The backup of a volume (velero: pkg/uploader/kopia).
 
 use super::check::{check_volume, is_empty};
 use super::events::WARNING;

@@ -1,4 +1,4 @@
-//! The mark in a restored volume, for which the init container of its pod waits (kopia-and-data-path.md B.8.8).
+//! The mark in a restored volume, for which the init container of its pod waits (velero: pkg/podvolume).
 
 use super::failure::Failure;
 use lifeboat_mover::protocol::MARK_DIRECTORY;

@@ -1,4 +1,4 @@
-//! The restore of a volume (kopia-and-data-path.md B.6).
+//! The restore of a volume (velero: pkg/uploader/kopia).
 
 use super::check::check_volume;
 use super::events::WARNING;

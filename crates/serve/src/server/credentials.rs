@@ -1,4 +1,4 @@
-//! Files with the credentials of locations, for programs that read them (plugin-protocol.md 4.4).
+//! Files with the credentials of locations, for programs that read them (velero: internal/credentials/file_store.go).
 
 use lifeboat_api::SecretKeySelector;
 use std::io::Write;

@@ -17,7 +17,7 @@ use std::time::Duration;
 /// Time after which a program that nothing uses is stopped.
 const IDLE: Duration = Duration::from_secs(60);
 /// Key of the configuration that a location may not set itself: the server sets the path of the file with its
-/// credentials (plugin-protocol.md 4.4).
+/// credentials (velero: internal/credentials/file_store.go).
 const CREDENTIALS_FILE: &str = "credentialsFile";
 
 /// The plugins of a server.
@@ -130,7 +130,7 @@ impl Plugins {
 }
 
 /// Returns the arguments of a server's own command line after the word `server`: its programs are started with them
-/// (plugin-protocol.md 1.5).
+/// (velero: pkg/plugin/clientmgmt/process/client_builder.go).
 fn own_arguments(all: impl Iterator<Item = OsString>) -> Vec<OsString> {
     all.skip_while(|word| word != "server").skip(1).collect()
 }
@@ -174,7 +174,7 @@ impl Extensions for Plugins {
     }
 }
 
-/// Returns the built-in plugins, in Velero's order (plugin-protocol.md 5).
+/// Returns the built-in plugins, in Velero's order (velero: pkg/cmd/server/plugin/plugin.go).
 pub(crate) fn built_in() -> Vec<PluginIdentity> {
     let stores = lifeboat_provider::plugin_names();
     let kinds: [(PluginKind, &[&str]); 7] = [

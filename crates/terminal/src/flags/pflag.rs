@@ -1,4 +1,4 @@
-//! Makes the grammar take what pflag takes, the flag library of Velero (cli-and-install.md 1.4): applied to all commands
+//! Makes the grammar take what pflag takes, the flag library of Velero (spf13/pflag): applied to all commands
 //! at once, so that no flag can be forgotten.
 //!
 //! A flag that is given again takes the last value; those whose occurrences add up are `Vec`s of

@@ -1,5 +1,5 @@
 //! Flags for the contents of a backup or restore: those of `velero backup create` and `velero restore create` that make
-//! the `spec` (cli-and-install.md 1.8).
+//! the `spec` (velero: pkg/cmd/cli).
 
 mod backup;
 mod config_map;

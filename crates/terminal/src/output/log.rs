@@ -1,4 +1,4 @@
-//! Log on standard error, controlled by the flags of klog, which every command of Velero has (cli-and-install.md 1.2).
+//! Log on standard error, controlled by the flags of klog, which every command of Velero has.
 
 use crate::flags::Optional;
 use crate::output::sentence::Sentences;

@@ -1,4 +1,4 @@
-//! `lifeboat backup describe` as text (cli-and-install.md 2.2).
+//! `lifeboat backup describe` as text (velero: pkg/cmd/util/output/backup_describer.go).
 
 use super::facts::{FetchedFile, OperationFiles};
 use super::page::{Page, Style, Tone};

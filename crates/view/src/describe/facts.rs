@@ -20,7 +20,7 @@ pub enum FetchedFile<T> {
     Unreadable(String),
 }
 
-/// A volume of a backup or a restore (backup.md 4.8, restore.md 1.8), as far as it is shown.
+/// A volume of a backup or a restore (velero: internal/volume/volumes_information.go), as far as it is shown.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VolumeInfo {
@@ -121,7 +121,7 @@ pub struct NativeSnapshot {
     pub iops: String,
 }
 
-/// An asynchronous operation of a plugin (backup.md 4.6).
+/// An asynchronous operation of a plugin (velero: pkg/itemoperation).
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct ItemOperation {
@@ -227,7 +227,7 @@ impl<T> FetchedFile<T> {
     }
 }
 
-/// Volumes from the files of backups before Velero 1.13: native snapshots (backup.md 4.9).
+/// Volumes from the files of backups before Velero 1.13: native snapshots (velero: internal/volume).
 pub fn legacy_native(snapshots: Option<Vec<Value>>) -> Vec<VolumeInfo> {
     let info = |snapshot: Value| {
         let (spec, status) = (&snapshot["spec"], &snapshot["status"]);

@@ -1,4 +1,4 @@
-//! `lifeboat backup describe -o json` (cli-and-install.md 2.6).
+//! `lifeboat backup describe -o json` (velero: pkg/cmd/util/output/backup_structured_describer.go).
 
 use super::backup::{BackupFacts, failed, global_policy};
 use super::facts::{FetchedFile, VolumeInfo};

@@ -1,4 +1,4 @@
-//! `lifeboat restore describe` (cli-and-install.md 2.5).
+//! `lifeboat restore describe` (velero: pkg/cmd/util/output/restore_describer.go).
 
 use super::facts::{FetchedFile, OperationFiles};
 use super::page::{NONE, Page, Style, Tone, selector, three};

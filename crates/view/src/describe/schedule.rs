@@ -1,4 +1,4 @@
-//! `lifeboat schedule describe` (cli-and-install.md 2.5).
+//! `lifeboat schedule describe` (velero: pkg/cmd/util/output/schedule_describer.go).
 
 use super::page::{Page, Style, Tone};
 use super::spec;

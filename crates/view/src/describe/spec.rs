@@ -1,4 +1,5 @@
-//! Description of the contents of a backup, also as a schedule's template (cli-and-install.md 2.3).
+//! Description of the contents of a backup, also as a schedule's template
+//! (velero: pkg/cmd/util/output/backup_describer.go).
 
 use super::page::{NONE, Page, selector, three};
 use lifeboat_api::{BackupHooks, BackupResourceHook, BackupResourceHookSpec, BackupSpec, TypedLocalObjectReference};

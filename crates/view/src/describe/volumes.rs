@@ -1,4 +1,5 @@
-//! Volumes of backups and restores (cli-and-install.md 2.4 and 2.5).
+//! Volumes of backups and restores (velero: pkg/cmd/util/output/backup_describer.go,
+//! pkg/cmd/util/output/restore_describer.go).
 
 use super::facts::{DataMovement, FetchedFile, VolumeInfo};
 use super::page::Page;

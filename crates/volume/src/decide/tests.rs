@@ -74,7 +74,7 @@ fn of_claim(volume: &PersistentVolume, pods: &[(Pod, PodVolume)], rules: &str, f
     decide(subject, Rules { policies: policies.as_ref(), flags })
 }
 
-/// backup.md 2.9, the table of combined outcomes, each with the data of snapshots moved and not.
+/// Combined outcomes of policies, annotations and settings, each with the data of snapshots moved and not.
 #[test]
 fn a_csi_claim_of_a_running_pod_has_the_outcome_of_veleros_table() {
     let annotation = || MethodReason::Annotation { pod: "p".into(), blocker: None };

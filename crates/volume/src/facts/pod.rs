@@ -88,7 +88,7 @@ struct PodStatusView {
     phase: Text,
 }
 
-/// Volumes whose files are never saved (backup.md 2.9, the first row).
+/// Volumes whose files are never saved (velero: internal/volumehelper).
 const ELSEWHERE: [&str; 5] = ["hostPath", "secret", "configMap", "projected", "downwardAPI"];
 
 impl Pod {

@@ -42,7 +42,7 @@ fn a_class_is_chosen_by_its_label_only_when_that_says_true() {
     assert_eq!([of(json!("false")), of(json!(null))], [class("a", "d", false), class("a", "d", false)]);
 }
 
-/// The rows of backup.md 3.7 step 4, each against those below it.
+/// The ways to name the class of a group in Velero's order, each against those below it.
 #[test]
 fn the_first_named_class_is_chosen_and_must_be_one_of_the_driver() {
     let all = [

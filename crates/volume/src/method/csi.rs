@@ -1,4 +1,4 @@
-//! Snapshots by CSI drivers (backup.md 3): taking them of claims, reporting them, cleaning them up.
+//! Snapshots by CSI drivers (velero: pkg/backup/actions/csi): taking them of claims, reporting them, cleaning them up.
 //!
 //! [`CsiSnapshots`] takes the snapshots of one backup, as many at once as are asked for; their names follow from the
 //! backup and the claim, so that an attempt after a crash finds those that the one before it has begun. Claims of a

@@ -1,4 +1,5 @@
-//! Native snapshots, which plugins take by the API of a storage (backup.md 2.6, plugin-protocol.md 4.6).
+//! Native snapshots, which plugins take by the API of a storage (velero: pkg/backup/item_backupper.go,
+//! pkg/plugin/velero/volumesnapshotter).
 //!
 //! [`NativeSnapshots`] takes the snapshots of one backup, some at once; [`NativeVolumes`] makes volumes of them for one
 //! restore. Nothing can be listed by their protocol, so each snapshot or volume is noted before it is made, among the

@@ -1,4 +1,4 @@
-//! The method by which a PersistentVolume of a backup comes back (restore.md 2.9, 2.10).
+//! The method by which a PersistentVolume of a backup comes back (velero: pkg/restore/restore.go).
 //!
 //! A volume whose data is not on its old storage any more is not made again there: it is made anew from its native snapshot, or its
 //! claim gets a new one, from the CSI snapshot of its data, or an empty one. One whose snapshot failed is treated by its reclaim policy,

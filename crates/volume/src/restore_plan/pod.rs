@@ -1,4 +1,4 @@
-//! The volumes of pods whose files a restore brings back, each claim through one pod (restore.md 6.2).
+//! The volumes of pods whose files a restore brings back, each claim through one pod (velero: pkg/podvolume).
 //!
 //! The node agent writes the files of a volume through a pod that mounts it and waits. A claim that several pods mount is filled
 //! through the first of them, in the order of their names; the others are made when it is full. So no pod waits for a later one,

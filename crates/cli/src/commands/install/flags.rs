@@ -1,4 +1,4 @@
-//! The flags of `lifeboat install` (cli-and-install.md 3.1).
+//! The flags of `lifeboat install` (velero: pkg/cmd/cli/install).
 
 use clap::builder::EnumValueParser;
 use clap::{Args, ValueEnum};

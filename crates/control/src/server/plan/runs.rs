@@ -187,7 +187,7 @@ impl Planner<'_> {
         location_in(self.view.world, backup, self.view.options.default_location.as_deref())
     }
 
-    /// Where a backup goes (api-and-controllers.md 5.2).
+    /// Where a backup goes (velero: pkg/controller/backup_storage_location_controller.go).
     fn target(&self, backup: &Backup) -> BackupTarget {
         let is_named = !backup.spec.storage_location.is_empty();
         let (what, missing) =

@@ -8,7 +8,8 @@ use jiff::Timestamp;
 use lifeboat_api::{Backup, BackupPhase, BackupSpec, BackupStatus, Time, well_known};
 use lifeboat_backup::{Outcome, record_failure, remove_snapshots};
 
-/// The failure reason of a backup whose name is that of another one in the bucket (backup.md 1.3).
+/// The failure reason of a backup whose name is that of another one in the bucket
+/// (velero: pkg/controller/backup_controller.go).
 pub(in crate::work) const NAME_TAKEN: &str = "backup already exists in object storage";
 
 /// Stores log and record of a failed backup, then notes the failure. Returns true beside the result if the record was

@@ -1,4 +1,5 @@
-//! Backups that wait for operations that their actions have begun (api-and-controllers.md 3.4 and 3.5).
+//! Backups that wait for operations that their actions have begun
+//! (velero: pkg/controller/backup_operations_controller.go, pkg/controller/backup_finalizer_controller.go).
 
 use super::{given_up, note_reached};
 use crate::work::backup::{BackupTarget, engine_env, is_record_of, note_failure, store_change, take_status};

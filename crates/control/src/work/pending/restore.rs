@@ -1,4 +1,5 @@
-//! Restores that wait for operations that their actions have begun (api-and-controllers.md 3.11 and 3.12).
+//! Restores that wait for operations that their actions have begun
+//! (velero: pkg/controller/restore_operations_controller.go, pkg/controller/restore_finalizer_controller.go).
 
 use super::{given_up, note_reached};
 use crate::records::RecordMap;

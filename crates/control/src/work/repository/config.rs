@@ -1,4 +1,4 @@
-//! The settings that a server has for new repositories, in a ConfigMap (cli-and-install.md 4.7).
+//! The settings that a server has for new repositories, in a ConfigMap (velero: pkg/repository/config).
 
 use crate::work::Context;
 use lifeboat_object::ApiResource;

@@ -1,4 +1,4 @@
-//! The password of all repositories of a namespace, which a Secret holds (kopia-and-data-path.md B.2.2).
+//! The password of all repositories of a namespace, which a Secret holds (velero: pkg/repository/keys/keys.go).
 //!
 //! Where there is no Secret, one is made. A password is invented only where no repository is that could have another: each location
 //! of the namespace is looked at first. Repositories that open with the password that Velero gives all of its installations keep it.

@@ -1,4 +1,4 @@
-//! Applies the rules of a restore to its objects (restore.md 5.3).
+//! Applies the rules of a restore to its objects (velero: internal/resourcemodifiers).
 
 use super::document::ModifierDocument;
 use super::rule::{ModifierTarget, Rule, RulePatch};

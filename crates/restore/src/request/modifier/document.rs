@@ -1,4 +1,4 @@
-//! The document of resource modifiers (restore.md 5.1).
+//! The document of resource modifiers (velero: internal/resourcemodifiers).
 
 use lifeboat_api::LabelSelector;
 use serde::Deserialize;

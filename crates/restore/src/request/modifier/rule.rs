@@ -1,4 +1,4 @@
-//! A single rule: the objects that it is for, and its change to them (restore.md 5.1, 5.2).
+//! A single rule: the objects that it is for, and its change to them (velero: internal/resourcemodifiers).
 
 use super::document::{Conditions, DocumentPatch, DocumentRule, PatchData};
 use super::value::value;

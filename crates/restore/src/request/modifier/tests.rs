@@ -1,4 +1,4 @@
-//! Documents of resource modifiers and what they do with an object (restore.md 5.1 to 5.4).
+//! Documents of resource modifiers and what they do with an object (velero: internal/resourcemodifiers).
 
 use super::*;
 use crate::actions::test_server::{FixedResponse, TestServer};

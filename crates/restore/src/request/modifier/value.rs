@@ -1,4 +1,4 @@
-//! Values of JSON patches, which the document holds as text (restore.md 5.3).
+//! Values of JSON patches, which the document holds as text (velero: internal/resourcemodifiers).
 
 use serde_json::{Number, Value};
 

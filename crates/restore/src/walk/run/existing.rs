@@ -1,4 +1,5 @@
-//! Treatment of objects that exist already, and the steps after a create (restore.md 2.13 and 2.14), on whole restores.
+//! Treatment of objects that exist already, and the steps after a create (velero: pkg/restore/restore.go), on whole
+//! restores.
 
 use super::tests::{files, messages};
 use crate::end::outcome::RestoreError;

@@ -1,4 +1,5 @@
-//! Changes that a restore makes to objects (restore.md 2.5 to 2.12 and 5), on whole restores.
+//! Changes that a restore makes to objects (velero: pkg/restore/restore.go, internal/resourcemodifiers), on whole
+//! restores.
 
 use super::new_state;
 use super::tests::{files, messages, name};

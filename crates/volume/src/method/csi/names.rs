@@ -1,4 +1,5 @@
-//! The names of the actions of CSI snapshots (plugin-protocol.md 5), and of objects that a restore makes.
+//! The names of the actions of CSI snapshots (velero: pkg/cmd/server/plugin/plugin.go), and of objects that a restore
+//! makes.
 
 use sha2::{Digest, Sha256};
 

@@ -89,7 +89,8 @@ pub(crate) fn name_of(backup_uid: &str, claim: &Claim) -> String {
     format!("velero-{}-{hash}", name.trim_end_matches(['-', '.']))
 }
 
-/// The VolumeSnapshot of a claim (backup.md 3.2, step 6). Unlike Velero's it says by its labels which Backup it is of.
+/// The VolumeSnapshot of a claim (velero: pkg/backup/actions/csi). Unlike Velero's it says by its labels which Backup
+/// it is of.
 pub(crate) fn snapshot_of(backup: &Backup, claim: &Claim, class: &SnapshotClass, types: &SnapshotTypes) -> Value {
     let mut labels = claim.labels.clone();
     // No restore has made the snapshot, though one may have made the claim.

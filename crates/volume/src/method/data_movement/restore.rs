@@ -1,4 +1,5 @@
-//! Data of CSI snapshots that was moved into a repository: brought back into new claims by a data mover (restore.md 6.8).
+//! Data of CSI snapshots that was moved into a repository: brought back into new claims by a data mover
+//! (velero: pkg/restore/actions/csi).
 //!
 //! The claim is made with a selector that no volume fits, so that nobody provisions one. A DataDownload asks a data mover for the
 //! volume. It is an asynchronous operation of the restore, and found by its name in each later process.

@@ -1,4 +1,4 @@
-//! Saves the files of volumes of running pods, beside the backup of what follows (backup.md 2.9, api-and-controllers.md 1.9).
+//! Saves the files of volumes of running pods, beside the backup of what follows (velero: pkg/podvolume/backupper.go).
 //!
 //! Each pod has a task that makes its PodVolumeBackups, when the hooks of the pod have run. One task follows all
 //! PodVolumeBackups of the backup with one list. What an attempt that was cut off has made is found by its name.

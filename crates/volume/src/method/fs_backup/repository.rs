@@ -1,4 +1,5 @@
-//! The BackupRepository of a namespace, which must be ready before anything is read from it (api-and-controllers.md 1.10).
+//! The BackupRepository of a namespace, which must be ready before anything is read from it
+//! (velero: pkg/repository/ensurer.go).
 
 use crate::method::child::{list, resource_type};
 use crate::method::lock::lock;

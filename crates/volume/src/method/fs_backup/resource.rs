@@ -26,7 +26,7 @@ pub(super) struct ToFill<'a> {
     pub(super) location: &'a str,
 }
 
-/// The PodVolumeRestore of a volume (restore.md 6.3).
+/// The PodVolumeRestore of a volume (velero: pkg/podvolume/restorer.go).
 pub(super) fn pod_volume_restore(restore: &Restore, fill: ToFill<'_>) -> PodVolumeRestore {
     let text = |field: &str| fill.pod["metadata"][field].as_str().unwrap_or_default().to_owned();
     let (namespace, name, uid) = (text("namespace"), text("name"), text("uid"));

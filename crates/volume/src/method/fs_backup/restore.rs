@@ -1,4 +1,5 @@
-//! Fills the volumes of restored pods with their files, beside the restore of what follows (restore.md 6.3).
+//! Fills the volumes of restored pods with their files, beside the restore of what follows
+//! (velero: pkg/podvolume/restorer.go).
 //!
 //! Each pod has a task that makes its PodVolumeRestores and sees to it that a node agent runs on its node. One task follows all
 //! PodVolumeRestores of the restore with one list. What a run that was cut off has made is found by its name.

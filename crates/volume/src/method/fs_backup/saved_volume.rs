@@ -57,7 +57,7 @@ impl SavedPod {
     }
 }
 
-/// The PodVolumeBackup of a volume (api-and-controllers.md 1.9).
+/// The PodVolumeBackup of a volume (velero: pkg/podvolume/backupper.go).
 pub(super) fn pod_volume_backup(backup: &Backup, pod: &SavedPod, volume: &PodVolume) -> PodVolumeBackup {
     let SavedPod { namespace, name, uid, node } = pod;
     let of = &backup.metadata;

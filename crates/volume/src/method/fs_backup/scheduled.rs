@@ -1,4 +1,4 @@
-//! The node of a pod, and the node agents that must be there (restore.md 6.3 step 4).
+//! The node of a pod, and the node agents that must be there (velero: pkg/podvolume/restorer.go).
 
 use lifeboat_api::well_known::{LABEL_ROLE, NODE_AGENT, NODE_AGENT_WINDOWS};
 use lifeboat_cluster::{Cluster, ClusterError, ListRequest};

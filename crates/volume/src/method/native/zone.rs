@@ -1,4 +1,4 @@
-//! The zone of a volume, and the tags of its snapshots (plugin-protocol.md 4.6). Pure.
+//! The zone of a volume, and the tags of its snapshots (velero: pkg/plugin/velero/volumesnapshotter). Pure.
 
 use lifeboat_api::Backup;
 use serde_json::Value;

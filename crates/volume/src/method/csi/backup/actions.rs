@@ -1,4 +1,4 @@
-//! Velero's backup item actions of CSI snapshots (backup.md 3.2).
+//! Velero's backup item actions of CSI snapshots (velero: pkg/backup/actions/csi).
 
 use crate::facts::ClaimKey;
 use crate::inventory::Verdicts;

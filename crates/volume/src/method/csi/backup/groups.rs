@@ -1,4 +1,4 @@
-//! Takes snapshots of several claims at one moment (backup.md 3.7).
+//! Takes snapshots of several claims at one moment (velero: pkg/backup/actions/csi).
 
 use crate::facts::{Claim, ClaimKey};
 use crate::group::{beside_note, fallback_note};

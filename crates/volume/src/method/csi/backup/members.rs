@@ -1,4 +1,5 @@
-//! Finds the members and contents of a VolumeGroupSnapshot, and gives it its name (backup.md 3.7). Pure.
+//! Finds the members and contents of a VolumeGroupSnapshot, and gives it its name (velero: pkg/backup/actions/csi).
+//! Pure.
 
 use crate::method::csi::answer::text;
 use crate::method::csi::objects::{GROUP_SNAPSHOT_API, GroupTypes, SNAPSHOT_API};
@@ -22,7 +23,7 @@ pub(crate) const GROUP_CONTENT_FINALIZER: &str =
 pub(crate) const GROUP_BEING_DELETED: &str = "groupsnapshot.storage.kubernetes.io/volumegroupsnapshot-being-deleted";
 /// Annotation of VolumeSnapshotContents: the driver's name of the group.
 pub(crate) const HANDLE_OF_GROUP: &str = "groupsnapshot.storage.k8s.io/volumeGroupSnapshotHandle";
-/// The finalizers of members that mean nothing without their group (backup.md 3.7 step 7).
+/// The finalizers of members that mean nothing without their group (velero: pkg/backup/actions/csi).
 const MEMBER_FINALIZERS: [&str; 2] = [
     "snapshot.storage.kubernetes.io/volumesnapshot-in-group-protection",
     "snapshot.storage.kubernetes.io/volumesnapshot-as-source-protection",
@@ -156,7 +157,7 @@ pub(crate) struct GroupRequest<'a> {
     pub(crate) class: &'a str,
 }
 
-/// The VolumeGroupSnapshot (backup.md 3.7 step 5).
+/// The VolumeGroupSnapshot (velero: pkg/backup/actions/csi).
 pub(crate) fn group_snapshot(backup: &Backup, wanted: GroupRequest<'_>, types: &GroupTypes) -> Value {
     let (key, value) = wanted.label;
     json!({

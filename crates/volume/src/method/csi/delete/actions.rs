@@ -1,5 +1,5 @@
-//! Velero's delete item action of CSI snapshots (backup.md 5.2): removes the snapshots that a backup keeps in the
-//! storage.
+//! Velero's delete item action of CSI snapshots (velero: internal/delete/actions/csi): removes the snapshots that a
+//! backup keeps in the storage.
 
 use crate::method::csi::answer::{failed, text};
 use crate::method::csi::api::SnapshotApi;

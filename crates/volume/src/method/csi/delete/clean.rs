@@ -1,4 +1,4 @@
-//! Takes the objects of snapshots out of the cluster (backup.md 3.5).
+//! Takes the objects of snapshots out of the cluster (velero: pkg/util/csi).
 
 use crate::method::csi::answer::{is_being_deleted, text};
 use crate::method::csi::api::SnapshotApi;

@@ -1,5 +1,5 @@
-//! Velero's restore item actions of CSI snapshots (restore.md 6.5 to 6.7): claims are made from the snapshots that their backup
-//! keeps in the storage.
+//! Velero's restore item actions of CSI snapshots (velero: pkg/restore/actions/csi): claims are made from the snapshots
+//! that their backup keeps in the storage.
 
 use crate::class::SnapshotClass;
 use crate::facts::ClaimKey;

@@ -1,4 +1,5 @@
-//! Lets VolumeSnapshots of a group be restored without the group (restore.md 6.6, 7.2).
+//! Lets VolumeSnapshots of a group be restored without the group (velero: pkg/restore/actions/csi,
+//! pkg/controller/restore_finalizer_controller.go).
 //!
 //! Drivers say of a snapshot which group it is of, and the snapshot-controller does not make a VolumeSnapshot ready as long as no
 //! VolumeGroupSnapshotContent stands for that group. A restore makes such a content, a stub, and removes it when it ends.
