@@ -87,6 +87,15 @@ pub async fn run(agent: Agent, stop: CancellationToken) -> Result<(), AgentError
     ended
 }
 
+/// Room for one more transfer.
+#[derive(Clone, Copy, Debug)]
+struct Room {
+    /// In the queue of those that are prepared.
+    in_queue: bool,
+    /// On this node.
+    on_node: bool,
+}
+
 /// A step and its result.
 type Performed = (Discriminant<Step>, Result<Acted, ClusterError>);
 
@@ -174,9 +183,9 @@ impl Running {
             if self.steps.contains_key(&key) || self.steps.len() >= MOST_STEPS {
                 continue;
             }
-            let has_queue_room = self.agent.config.prepare_queue_length.is_none_or(|length| queued < length as usize);
-            let has_slot = running < self.agent.concurrency;
-            let Some(step) = self.decide(&key, (has_queue_room, has_slot), now) else { continue };
+            let in_queue = self.agent.config.prepare_queue_length.is_none_or(|length| queued < length as usize);
+            let room = Room { in_queue, on_node: running < self.agent.concurrency };
+            let Some(step) = self.decide(&key, room, now) else { continue };
             match &step {
                 Step::Nothing => continue,
                 Step::Wait { until, .. } => {
@@ -214,7 +223,7 @@ impl Running {
     }
 
     /// The next step of a transfer.
-    fn decide(&mut self, key: &TransferKey, (has_queue_room, has_slot): (bool, bool), now: Timestamp) -> Option<Step> {
+    fn decide(&mut self, key: &TransferKey, room: Room, now: Timestamp) -> Option<Step> {
         let transfer = self.world.transfers.get(key)?;
         let pod = self.world.pod_of(transfer);
         let own_node = &self.agent.settings.node;
@@ -227,11 +236,18 @@ impl Running {
             // Nobody has begun it.
             node if node.is_empty() || node == own_node => Owner::Us,
             node => match self.memory.without_agent(node, self.world.has_agent(node), now) {
-                Some(since) if now.duration_since(since) >= ABANDONED => Owner::Nobody(format!(
-                    "the node {node}, on which it was, has no running node agent since {since}; nothing goes on with it there"
-                )),
+                Some(since) if now.duration_since(since) >= ABANDONED && self.world.is_first_with_agent(own_node) => {
+                    Owner::Nobody(format!(
+                        "the node {node}, on which it was, has no running node agent since {since}; nothing goes on with it there"
+                    ))
+                }
                 _ => Owner::Other,
             },
+        };
+        let has_slot = match &owner {
+            // Its mover is on the node whose agent is gone.
+            Owner::Nobody(_) => self.world.running_on(node).count() < self.agent.concurrency,
+            Owner::Us | Owner::Other => room.on_node,
         };
         if let Owner::Other = owner {
             // It is looked at again when its node may be given up.
@@ -252,7 +268,7 @@ impl Running {
         if transfer.cancel && !transfer.has_ended() {
             remembered.cancel_seen.get_or_insert(now);
         }
-        let runs = transfer.phase == DataPathPhase::InProgress && owner == Owner::Us;
+        let runs = transfer.phase == DataPathPhase::InProgress && owner != Owner::Other;
         if owner != Owner::Other && transfer.delivery().is_some() {
             remembered.delivery_seen.get_or_insert(now);
         }
@@ -267,7 +283,7 @@ impl Running {
             owner,
             user_pod,
             lost_user_pod,
-            has_queue_room,
+            has_queue_room: room.in_queue,
             has_slot,
             cancel_seen: remembered.cancel_seen,
             delivery_seen: remembered.delivery_seen,

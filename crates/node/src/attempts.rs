@@ -62,6 +62,8 @@ pub(crate) fn killed_mover(pod: &PodView) -> Option<KilledMover> {
         (_, Some((code, ..))) if BY_SIGNAL.contains(&code) => {
             format!("the mover's pod was killed on node {} (exit code {code})", pod.node)
         }
+        // Its node is gone, so nobody has seen its container end.
+        (_, None) if !pod.disruption.is_empty() => format!("the mover's pod was ended: {}", pod.disruption),
         _ => return None,
     };
     Some(KilledMover { pod: pod.uid.clone(), reason })
@@ -114,6 +116,12 @@ mod tests {
             ),
             (by_kubelet("Evicted", "low on memory"), Some("data path pod was evicted, message: low on memory")),
             (by_kubelet("Terminated", ""), Some("the mover's pod was ended: Terminated")),
+            (
+                json!({"phase": "Failed", "containerStatuses": [{"name": "u", "state": {"running": {}}}], "conditions": [{
+                    "type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC", "message": "node is gone",
+                }]}),
+                Some("the mover's pod was ended: DeletionByPodGC: node is gone"),
+            ),
             (by_kubelet("OutOfcpu", "no cpu"), Some("the mover's pod was ended: OutOfcpu: no cpu")),
             (ended("Failed", 137, "Error"), Some("the mover's pod was killed on node n1 (exit code 137)")),
             (

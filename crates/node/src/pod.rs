@@ -26,6 +26,8 @@ pub(crate) struct PodView {
     pub(crate) init_names: Vec<String>,
     pub(crate) reason: String,
     pub(crate) message: String,
+    /// The reason for which the cluster ends it, such as an eviction or the loss of its node; empty for none.
+    pub(crate) disruption: String,
 }
 
 /// The scheduler's word about a pod.
@@ -79,6 +81,13 @@ impl PodView {
 
     pub(crate) fn has_ended(&self) -> bool {
         matches!(self.phase.as_str(), "Succeeded" | "Failed")
+    }
+
+    /// Returns true if it was begun on a node of which nothing is heard: the cluster takes its readiness away, and evicts it later. Its
+    /// containers may still run there.
+    pub(crate) fn is_lost_with_its_node(&self) -> bool {
+        let is_begun = !self.node.is_empty() && !self.has_ended();
+        is_begun && (self.is_being_deleted || (self.is_running() && !self.is_ready))
     }
 
     /// The reason why a pod that should begin never will. An unschedulable pod is none: it may find a node.
@@ -176,6 +185,7 @@ struct RawStatus {
 struct RawCondition {
     r#type: String,
     status: String,
+    reason: String,
     message: String,
     last_transition_time: Option<Timestamp>,
 }
@@ -230,8 +240,11 @@ impl From<RawPod> for PodView {
             Some(scheduled) => Scheduling::Unschedulable(scheduled.message.clone()),
             None => Scheduling::Unknown,
         };
+        let disrupted = condition("DisruptionTarget").filter(|disrupted| disrupted.status == "True");
+        let disruption = disrupted.map(|disrupted| [disrupted.reason.as_str(), &disrupted.message].join(": "));
         Self {
             scheduling,
+            disruption: disruption.unwrap_or_default(),
             is_ready: condition("Ready").is_some_and(|ready| ready.status == "True"),
             namespace: metadata.namespace,
             name: metadata.name,

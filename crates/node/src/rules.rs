@@ -32,7 +32,7 @@ pub(crate) enum Owner {
     Us,
     /// That of another node.
     Other,
-    /// None: the node's agent is gone, for this reason. Any other may end the transfer.
+    /// None: the node's agent is gone, for this reason. This one acts in its place.
     Nobody(String),
 }
 
@@ -145,15 +145,42 @@ pub(crate) fn next_step(at: &Situation<'_>) -> Step {
             Owner::Other => Step::Nothing,
             // A volume that is on its way needs no node any more.
             Owner::Nobody(_) if has_delivery(transfer) => delivering(at),
+            Owner::Nobody(why) if transfer.kind.is_of_any_node() => in_place_of(at, why),
             Owner::Nobody(why) if is_canceled(transfer) => Ending::canceled(format!("{}; {why}", cancel_message(at))),
             Owner::Nobody(why) => Ending::failed(why.clone()),
-            Owner::Us if !transfer.has_finalizer() && !transfer.is_being_deleted() => Step::AddFinalizer,
-            Owner::Us => match transfer.phase {
-                DataPathPhase::Accepted => accepted(at),
-                DataPathPhase::Prepared => prepared(at),
-                _ => in_progress(at),
-            },
+            Owner::Us => ours(at),
         },
+    }
+}
+
+/// The next step of a transfer of this agent that was accepted.
+fn ours(at: &Situation<'_>) -> Step {
+    let transfer = at.transfer;
+    match transfer.phase {
+        _ if !transfer.has_finalizer() && !transfer.is_being_deleted() => Step::AddFinalizer,
+        DataPathPhase::Accepted => accepted(at),
+        DataPathPhase::Prepared => prepared(at),
+        _ => in_progress(at),
+    }
+}
+
+/// The next step of a transfer that any node may do, and whose agent is gone for this reason. A mover needs no agent beside it: one that runs
+/// is followed, one that has ended has left its result in the API, and one whose node is lost too was killed.
+fn in_place_of(at: &Situation<'_>, why: &str) -> Step {
+    let transfer = at.transfer;
+    if is_canceled(transfer) {
+        let is_lost = at.pod.is_some_and(PodView::is_lost_with_its_node);
+        // A pod of a lost node does not hear that it shall stop.
+        return if is_lost { Ending::canceled(format!("{}; {why}", cancel_message(at))) } else { ours(at) };
+    }
+    match at.pod {
+        Some(pod) if killed_movers(transfer).iter().any(|killed| killed.pod == pod.uid) => ours(at),
+        Some(pod) if pod.is_lost_with_its_node() => {
+            after_kill(at, KilledMover { pod: pod.uid.clone(), reason: why.to_owned() })
+        }
+        Some(pod) if pod.is_running() || pod.has_ended() => ours(at),
+        _ if transfer.phase == DataPathPhase::Accepted && transfer.has_finalizer() => Step::Accept,
+        _ => ours(at),
     }
 }
 
@@ -230,8 +257,21 @@ fn accepted(at: &Situation<'_>) -> Step {
             false => Step::Expose,
         };
     };
-    if killed_movers(transfer).iter().any(|killed| killed.pod == pod.uid) {
-        return Step::RemoveKilledPod;
+    let killed = killed_movers(transfer);
+    if killed.iter().any(|killed| killed.pod == pod.uid) {
+        if at.now.duration_since(accepted) < at.prepare_timeout {
+            return Step::RemoveKilledPod;
+        }
+        let (namespace, name, attempts) = (&pod.namespace, &pod.name, killed.len());
+        return Ending::failed(timeout_message(
+            at,
+            &format!(
+                "the pod {namespace}/{name} of attempt {attempts} was killed and does not go: look at its finalizers, and whether its node \
+                 {} is still there; {}",
+                pod.node,
+                reasons(&killed)
+            ),
+        ));
     }
     if let Some(killed) = killed_mover(pod) {
         return after_kill(at, killed);

@@ -7,7 +7,7 @@ mod uploads;
 use crate::config::NodeAgentConfig;
 use crate::kube::ObjectName;
 use crate::resources;
-use crate::transfer::TransferKind::{DataDownload, PodVolumeRestore};
+use crate::transfer::TransferKind::{DataDownload, PodVolumeBackup, PodVolumeRestore};
 use ground::{Ground, NODE, RESULT};
 use jiff::SignedDuration;
 use serde_json::{Value, json};
@@ -264,21 +264,57 @@ async fn a_node_runs_as_many_as_it_may_and_the_queue_holds_the_others() {
     assert_eq!(third["metadata"]["labels"]["velero.io/expose-on-going"], "true");
 }
 
-#[tokio::test]
-async fn a_transfer_of_a_node_that_vanished_fails_with_the_reason() {
+/// A download that the agent of another node has begun.
+async fn begun_elsewhere(status: Value) -> Ground {
     let mut ground = Ground::start().await;
     ground.target_claim(json!({})).await;
     ground.download("dd").await;
-    let status = json!({"phase": "InProgress", "node": "n2", "acceptedByNode": "n2"});
-    let finalizers = json!([DataDownload.finalizer()]);
-    let begun = json!({"metadata": {"finalizers": finalizers}, "status": status});
+    let begun = json!({"metadata": {"finalizers": [DataDownload.finalizer()]}, "status": status});
     ground.patch(&DataDownload.resource(), "velero", "dd", begun).await;
     ground.agent();
     // An agent that has looked at it once takes up another one.
     let uid = ground.target_pod("db-0").await;
     ground.restore("pvr", ("db-0", &uid)).await;
     ground.there(&resources::pods(), "velero", "pvr").await;
+    ground
+}
+
+#[tokio::test]
+async fn a_move_whose_node_vanished_goes_on_at_another() {
+    let ground = begun_elsewhere(json!({"phase": "InProgress", "node": "n2", "acceptedByNode": "n2"})).await;
     ground.pass(SignedDuration::from_mins(5), DataDownload, "dd").await;
-    let message = ground.ended(DataDownload, "dd", "Failed").await;
+    ground.provision("dd", "Delete").await;
+    let accepted = ground.phase(DataDownload, "dd", "Accepted").await;
+    let status = &accepted["status"];
+    let message = "attempt 2 of 3, after attempt 1: the mover's pod velero/dd was removed while it ran";
+    assert_eq!((&status["acceptedByNode"], &status["message"]), (&json!(NODE), &json!(message)));
+    ground.pod_is("dd", "Running", "").await;
+    ground.phase(DataDownload, "dd", "Prepared").await;
+}
+
+#[tokio::test]
+async fn what_a_vanished_node_has_accepted_is_prepared_by_another() {
+    let accepted = json!({"phase": "Accepted", "acceptedByNode": "n2", "acceptedTimestamp": "2020-01-01T00:00:00Z"});
+    let ground = begun_elsewhere(accepted).await;
+    ground.pass(SignedDuration::from_mins(5), DataDownload, "dd").await;
+    ground.provision("dd", "Delete").await;
+    let accepted = ground.there(&DataDownload.resource(), "velero", "dd").await;
+    assert_eq!(accepted["status"]["acceptedByNode"], NODE);
+    ground.pod_is("dd", "Running", "").await;
+    ground.phase(DataDownload, "dd", "Prepared").await;
+}
+
+#[tokio::test]
+async fn a_backup_of_files_on_a_vanished_node_fails_with_the_reason() {
+    let mut ground = Ground::start().await;
+    let uid = ground.target_pod("db-0").await;
+    ground.backup("pvb", "n2", ("db-0", &uid)).await;
+    let begun = json!({"metadata": {"finalizers": [PodVolumeBackup.finalizer()]}, "status": {"phase": "InProgress"}});
+    ground.patch(&PodVolumeBackup.resource(), "velero", "pvb", begun).await;
+    ground.agent();
+    ground.restore("pvr", ("db-0", &uid)).await;
+    ground.there(&resources::pods(), "velero", "pvr").await;
+    ground.pass(SignedDuration::from_mins(5), PodVolumeBackup, "pvb").await;
+    let message = ground.ended(PodVolumeBackup, "pvb", "Failed").await;
     assert!(message.starts_with("the node n2, on which it was, has no running node agent since "), "{message}");
 }

@@ -108,6 +108,12 @@ impl World {
         self.own_pods.values().any(|pod| is_agent(pod) && pod.node == node && pod.is_running() && pod.is_ready)
     }
 
+    /// Returns true if this node is the first by name of those with a working node agent, and so its agent the one that acts for a node
+    /// without one. The agent of the node counts as working.
+    pub(super) fn is_first_with_agent(&self, own_node: &str) -> bool {
+        self.own_pods.values().all(|pod| pod.node.as_str() >= own_node || !self.has_agent(&pod.node))
+    }
+
     /// The number of transfers of the cluster that are prepared.
     pub(super) fn prepared_now(&self) -> usize {
         self.transfers.values().filter(|transfer| transfer.is_prepared_now()).count()

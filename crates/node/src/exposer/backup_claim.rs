@@ -40,11 +40,23 @@ impl SnapshotSource<'_> {
         }
     }
 
-    /// The size of the claim that is made: as the driver says, else that of the source. `None` when neither is known.
+    /// The size of the claim that is made: as the driver says, else that of the source, whose volume may be larger than was asked for. `None`
+    /// when neither is known.
     fn size(&self) -> Option<&str> {
-        let asked = self.claim.map_or("", |claim| text(claim, &["spec", "resources", "requests", "storage"]));
-        let is_size = |size: &&str| Quantity::parse(size).is_some_and(|size| !size.is_zero());
-        [self.moved.restore_size.as_str(), asked].into_iter().find(is_size)
+        let known = |size: &str| Quantity::parse(size).filter(|size| !size.is_zero());
+        let restore_size = self.moved.restore_size.as_str();
+        if known(restore_size).is_some() {
+            return Some(restore_size);
+        }
+        let claim = self.claim?;
+        let asked = text(claim, &["spec", "resources", "requests", "storage"]);
+        let actual = text(claim, &["status", "capacity", "storage"]);
+        match (known(asked), known(actual)) {
+            (None, None) => None,
+            (Some(asked_size), Some(actual_size)) if actual_size.exceeds(asked_size) => Some(actual),
+            (Some(_), _) => Some(asked),
+            (None, Some(_)) => Some(actual),
+        }
     }
 }
 

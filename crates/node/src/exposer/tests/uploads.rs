@@ -126,6 +126,13 @@ fn the_claim_of_an_upload_is_made_from_the_snapshot_as_configured() {
         assert_eq!(size(made(Some(&claim("Block")), &moved(none, ""), &plain)), Ok(json!("3Gi")));
     }
     assert_eq!(size(made(None, &moved("8Gi", "Block"), &plain)), Ok(json!("8Gi")));
+    // The storage has rounded up what was asked for, or not told.
+    for (capacity, expected) in [("5Gi", "5Gi"), ("2Gi", "3Gi"), ("", "3Gi"), ("0", "3Gi")] {
+        let mut claim = claim("Filesystem");
+        claim["status"] = json!({"capacity": {"storage": capacity}});
+        assert_eq!(size(made(Some(&claim), &moved("", ""), &plain)), Ok(json!(expected)), "{capacity}");
+        assert_eq!(size(made(Some(&claim), &moved("8Gi", ""), &plain)), Ok(json!("8Gi")), "{capacity}");
+    }
     let gone = "the claim of the snapshot is gone, and the snapshot does not say";
     assert_eq!(made(None, &moved("8Gi", ""), &plain), Err(format!("{gone} if its volume is a device")));
     assert_eq!(made(None, &moved("", "Block"), &plain), Err(format!("{gone} how large its volume is")));
