@@ -55,6 +55,6 @@ pub use process::{Daemon, free_port};
 pub use proxy::{ContainerCommand, Containers, Fault, Kill, Nth, Proxy, Ran, Rule, Seen};
 pub use python::with_python_packages;
 pub use s3::S3Server;
-pub use scripted::scripted_api_server;
+pub use scripted::{ScriptedRequest, ScriptedResponse, ScriptedServer, scripted_api_server};
 pub use spans::Spans;
 pub use terminal::Terminal;
