@@ -9,7 +9,7 @@ mod over;
 mod own_pod;
 
 use crate::faults::{config_maps, namespace};
-use crate::support::{Bed, Run, comes_to_be, eventually, program, run, spawn_logged, until_types_are_served};
+use crate::support::{Bed, Run, comes_to_be, ended, eventually, program, run, spawn_logged, until_types_are_served};
 use lifeboat_testbed::{Kubectl, Proxy, S3Server};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -208,7 +208,7 @@ fn what_is_installed_works_and_goes() {
     ground.until("velero", "backupstoragelocation", "default", "Available");
     let run = ground.run(&["backup", "create", "b", "--include-namespaces", "shop", "--wait"]);
     assert!(run.out.contains("Backup completed with status: Completed."), "{run:?}");
-    ground.bed.kubectl(&["delete", "namespace", "shop", "--timeout=60s"]);
+    ground.bed.kubectl(&["delete", "namespace", "shop", "--timeout=180s"]);
     let run = ground.run(&["restore", "create", "r", "--from-backup", "b", "--wait"]);
     assert!(run.out.contains("Restore completed with status: Completed."), "{run:?}");
     let restore = ground.json(&["get", "restore", "r", "-n", "velero"]);
@@ -346,7 +346,7 @@ fn the_smaller_rights_are_enough_and_are_smaller() {
         ["clusterrolebinding", "all"],
         ["customresourcedefinition", "gadgets.example.com"],
     ] {
-        ground.bed.kubectl(&[&["delete"], &gone[..], &["--timeout=60s"]].concat());
+        ground.bed.kubectl(&[&["delete"], &gone[..], &["--timeout=180s"]].concat());
     }
     let restore = ["restore", "create", "r", "--from-backup", "all", "--include-namespaces", "shop"];
     let more = ["--include-cluster-resources", "--status-include-resources", "gadgets.example.com", "--wait"];
@@ -453,7 +453,7 @@ fn other_programs_go_by_their_names() {
     });
     assert_eq!(pausing.0.try_wait().expect("its state"), None);
     assert!(Command::new("kill").arg(pausing.0.id().to_string()).status().expect("kill").success());
-    assert_eq!(pausing.0.wait().expect("its end").code(), Some(0));
+    assert_eq!(ended(&mut pausing.0).code(), Some(0));
 }
 
 fn log(ground: &Ground) -> String {

@@ -6,7 +6,7 @@ use crate::faults::namespace;
 use crate::ground::Ground;
 use crate::shop;
 use crate::snapshot::{self, Snapshot};
-use crate::support::{Bed, Client, Sandbox, eventually, local, ok, program, run};
+use crate::support::{Bed, Client, Sandbox, ended, eventually, local, ok, program, run};
 use crate::tea::{Tea, undelete};
 use lifeboat_testbed::{Fault, Kill, Nth, Proxy, Rule, Seen};
 use serde_json::{Value, json};
@@ -316,7 +316,7 @@ fn only_what_it_needs_is_looked_for_in_the_cluster() {
 #[test]
 fn the_namespace_is_made_when_it_is_gone() {
     let tea = Tea::saved();
-    tea.kubectl(&["delete", "namespace", "tea", "--timeout=60s"]);
+    tea.kubectl(&["delete", "namespace", "tea", "--timeout=180s"]);
     let run = tea.restored("cm/menu --object-namespace tea");
     assert!(run.out.contains("create    namespaces/tea\ncreate    configmaps/tea/menu\n"), "{run:?}");
     assert_eq!(tea.get("cm/menu")["data"]["of"], "today");
@@ -344,7 +344,7 @@ fn a_deployment_with_what_it_owned_goes_on_as_it_was() {
     let before = names(all);
     let backup = bed.local(&["backup", "first"]);
     assert_eq!(backup.code, 0, "{backup:?}");
-    bed.kubectl(&["delete", "deployment", "web", "--namespace=shop", "--cascade=foreground", "--timeout=60s"]);
+    bed.kubectl(&["delete", "deployment", "web", "--namespace=shop", "--cascade=foreground", "--timeout=180s"]);
     assert_eq!(names(all), BTreeSet::new());
     let folder = bed.bucket().parent().expect("a folder").to_owned();
     let line = "deploy/web --object-namespace shop --with-owned --confirm";
@@ -396,7 +396,7 @@ fn what_was_cut_off_goes_on_although_all_objects_are_there() {
     };
     let mut first = command().stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the command");
     proxy.victim(first.id());
-    assert!(!first.wait().expect("its end").success());
+    assert!(!ended(&mut first).success());
     proxy.no_victim();
     proxy.script(Vec::new());
     assert_eq!(field("page", "{.metadata.ownerReferences}"), "");

@@ -11,7 +11,7 @@ use std::process::Command;
 use table::RoomTable;
 
 /// Rooms for development, which the tests of any room may use.
-const DEV_ROOMS: [&str; 2] = ["testbed", "floor"];
+const DEV_ROOMS: [&str; 3] = ["testbed", "fixtures", "floor"];
 
 /// Rooms that compile without runtime, network, Kubernetes client and command line.
 const PURE: [&str; 6] = ["api", "object", "select", "lifecycle", "patch", "archive"];

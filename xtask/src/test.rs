@@ -25,13 +25,9 @@ pub(crate) fn all() -> Result<()> {
     }
     build_program()?;
     let bed = Bed::start()?;
-    let begun = Instant::now();
     let mut tests = bed.give(cargo());
-    tests.args(["test", "--workspace", "--lib", "--bins", "--tests", "--", "-Z", "unstable-options", "--report-time"]);
-    // Only the harness is asked for something unstable, not the compiler.
-    tests.env(format!("CARGO_TARGET_{}_RUNNER", host()?), "env RUSTC_BOOTSTRAP=1");
-    let times = watch(&mut tests)?;
-    slowest(times, begun.elapsed().as_secs());
+    tests.args(["test", "--workspace", "--lib", "--bins", "--tests", "--"]);
+    run_timed(&mut tests)?;
     let mut examples = bed.give(cargo());
     crate::run("examples in documentation", examples.args(["test", "--workspace", "--doc", "--quiet"]))?;
     let plugins = REAL_PLUGINS.map(|plugin| plugin.name).join(", ");
@@ -63,9 +59,28 @@ pub(crate) fn long() -> Result<()> {
 /// The tests on a node that take long, in their module.
 const LONG_ON_A_NODE: &str = "long::";
 
-/// Runs the tests of the whole program, all or those with one of these texts in their names.
+/// Runs the tests of the whole program, all or those with one of these texts in their names, and names the slowest. Flags go to
+/// the harness.
 pub(crate) fn whole_program(names: &[String]) -> Result<()> {
-    some(&WHOLE_PROGRAM, &names.iter().map(String::as_str).collect::<Vec<_>>())
+    build_whole_program()?;
+    let bed = Bed::start()?;
+    let mut tests = bed.give(cargo());
+    tests.arg("test").args(WHOLE_PROGRAM).args(["--no-fail-fast", "--"]).args(names);
+    run_timed(&mut tests)
+}
+
+/// Runs tests, whose command ends with what the harness is given, and names the slowest.
+fn run_timed(tests: &mut Command) -> Result<()> {
+    let begun = Instant::now();
+    tests.args(["-Z", "unstable-options", "--report-time"]);
+    // Only the harness is asked for something unstable, not the compiler.
+    tests.env(format!("CARGO_TARGET_{}_RUNNER", host()?), "env RUSTC_BOOTSTRAP=1");
+    let (times, status) = watch(tests)?;
+    slowest(times, begun.elapsed().as_secs());
+    if !status.success() {
+        bail!("tests failed: {status}");
+    }
+    Ok(())
 }
 
 /// Runs `cargo test WHICH -- HOW`.
@@ -183,8 +198,8 @@ fn host() -> Result<String> {
 /// A test that went well, and its seconds.
 type Time = (String, f64);
 
-/// Runs tests and prints what they print, but the line of each that went well; gives the times of these.
-fn watch(tests: &mut Command) -> Result<Vec<Time>> {
+/// Runs tests and prints what they print, but the line of each that went well; gives the times of these, and how the run ended.
+fn watch(tests: &mut Command) -> Result<(Vec<Time>, ExitStatus)> {
     let mut running = tests.stdout(Stdio::piped()).spawn()?;
     let output = running.stdout.take().context("the output of the tests")?;
     let mut times = Vec::new();
@@ -197,11 +212,7 @@ fn watch(tests: &mut Command) -> Result<Vec<Time>> {
             None => println!("{line}"),
         }
     }
-    let status = running.wait()?;
-    if !status.success() {
-        bail!("tests failed: {status}");
-    }
-    Ok(times)
+    Ok((times, running.wait()?))
 }
 
 /// The time of a test in a line such as `test stage::a_fact ... ok <0.012s>`.

@@ -3,6 +3,7 @@
 use crate::Binaries;
 use crate::api_client::ApiClient;
 use crate::certificates::Certificates;
+use crate::command::output_within;
 use crate::etcd::{Baseline, Etcd};
 use crate::furnish::{namespaces_in, namespaces_printed, until_furnished};
 use crate::pause::pause;
@@ -290,6 +291,9 @@ impl ControlPlane {
     }
 }
 
+/// The time after which a run of kubectl is killed: longer than any wait that a test asks it for.
+const LONGEST_RUN: Duration = Duration::from_secs(600);
+
 impl Kubectl {
     /// kubectl for a kubeconfig.
     ///
@@ -371,7 +375,7 @@ impl Kubectl {
         if let Some(folder) = &self.cache {
             command.env("KUBECACHEDIR", folder);
         }
-        command.output().context("run kubectl")
+        output_within(LONGEST_RUN, &mut command).with_context(|| format!("kubectl {}", args.join(" ")))
     }
 }
 

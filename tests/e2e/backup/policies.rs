@@ -2,7 +2,7 @@
 
 use crate::faults::namespace;
 use crate::ground::Ground;
-use crate::support::{Bed, gunzip_json};
+use crate::support::{Bed, ended, gunzip_json};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -139,7 +139,7 @@ namespacedFilterPolicies:
     let policies = file(&bed, "restore.yaml", text);
     let line = ["restore", "r", "--from-backup", "all", "--resource-policies", policies.to_str().expect("a path")];
     for name in ["shop", "lab-1", "other"] {
-        bed.kubectl(&["delete", "namespace", name]);
+        bed.kubectl(&["delete", "namespace", name, "--timeout=180s"]);
     }
     bed.kubectl(&["delete", "storageclass", "fast-new", "slow"]);
     let run = bed.local(&line);
@@ -257,7 +257,7 @@ fn wrong_policies_are_refused_in_the_same_words_before_any_write() {
     );
 
     let mut second = ground.server_with("two", &kubeconfig, &["--global-backup-volume-policies-configmap", "p1"]);
-    assert!(!second.0.wait().expect("its end").success(), "a server does not start with policies that are wrong");
+    assert!(!ended(&mut second.0).success(), "a server does not start with policies that are wrong");
     assert!(
         ground.log("two").contains("--global-backup-volume-policies-configmap: fail to validate"),
         "{}",

@@ -1,7 +1,7 @@
 //! The commands on Velero's resources, and a whole life of a backup by commands alone.
 
 use crate::ground::{BUCKET, Ground};
-use crate::support::{Client, Sandbox, eventually, run};
+use crate::support::{Client, Sandbox, ended_with_output, eventually, run};
 use crate::velero::golden_cli::stock;
 use lifeboat_testbed::Kubectl;
 use serde_json::{Value, json};
@@ -122,7 +122,7 @@ fn who_deletes_is_told_what_goes_and_of_which_cluster_before() {
         .spawn()
         .expect("the command");
     std::io::Write::write_all(asked.stdin.as_mut().expect("its input"), b"n\n").expect("an answer");
-    let told = asked.wait_with_output().expect("its end");
+    let told = ended_with_output(asked);
     let out = String::from_utf8_lossy(&told.stdout).into_owned();
     assert!(out.starts_with("Delete 2 backups in namespace velero of cluster http"), "{out}");
     assert!(out.ends_with("): demo2, demo1?\nAre you sure you want to continue (Y/N)? "), "{out}");
@@ -274,7 +274,7 @@ fn who_waits_for_what_is_deleted_is_told() {
     let kubectl = sandbox.kubectl();
     eventually("the backup", || kubectl.try_run(&["get", "backup", "w", "--namespace=velero"]).is_ok());
     kubectl.try_run(&["delete", "backup", "w", "--namespace=velero"]).expect("the deletion");
-    let ended = waiting.wait_with_output().expect("the end");
+    let ended = ended_with_output(waiting);
     assert_eq!(ended.status.code(), Some(1));
     assert_eq!(
         String::from_utf8_lossy(&ended.stderr),

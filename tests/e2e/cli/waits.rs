@@ -3,7 +3,7 @@
 
 use crate::cli::refusals::with_token;
 use crate::ground::Ground;
-use crate::support::{eventually, program, spawn_logged};
+use crate::support::{ended, eventually, program, spawn_logged};
 use lifeboat_testbed::{Fault, Nth, Proxy, Rule, Seen};
 use serde_json::json;
 use std::process::Command;
@@ -47,7 +47,7 @@ fn wait(ground: &Ground, name: &str, rules: Vec<Rule>, token: Option<&str>) -> V
     becomes("InProgress");
     eventually("the rule", || !has_rules || proxy.is_met());
     becomes("Completed");
-    assert!(waiting.wait().expect("its end").success(), "{name}: {}", printed());
+    assert!(ended(&mut waiting).success(), "{name}: {}", printed());
     let printed = printed();
     let rest = printed
         .strip_prefix(&format!(

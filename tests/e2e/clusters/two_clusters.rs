@@ -208,7 +208,7 @@ impl World {
         let cluster = &mut self.clusters[number];
         match cluster.nightly.take() {
             Some(name) => {
-                cluster.ground.bed.kubectl(&["delete", "schedule", &name, "-n", "velero", "--timeout=30s"]);
+                cluster.ground.bed.kubectl(&["delete", "schedule", &name, "-n", "velero", "--timeout=180s"]);
                 format!("deleted schedule {name}")
             }
             None => {

@@ -47,7 +47,7 @@ fn a_namespace_that_is_deleted_by_hand_comes_to_its_end() {
     assert_eq!(ground.restore("r")["metadata"]["finalizers"], json!([FINALIZER]));
 
     // With a server: it ends by itself.
-    ground.bed.kubectl(&["delete", "namespace", "velero", "--timeout=90s"]);
+    ground.bed.kubectl(&["delete", "namespace", "velero", "--timeout=180s"]);
     assert!(ground.json(&["get", "namespace", "velero"]).is_null());
     drop(server);
 

@@ -1,7 +1,7 @@
 //! Installing over what is there already: Velero's installation, or one of ours with other flags.
 
 use super::{BUCKET, Ground, outcomes};
-use crate::support::{eventually, program, with_object};
+use crate::support::{ended_with_output, eventually, program, with_object};
 use lifeboat_testbed::Proxy;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -253,7 +253,7 @@ fn pods_of_before_do_not_count() {
         pods("none:1").iter().for_each(|pod| start(pod));
         installing.try_wait().expect("its state").is_some()
     });
-    let done = installing.wait_with_output().expect("its end");
+    let done = ended_with_output(installing);
     let out = String::from_utf8_lossy(&done.stdout);
     assert!(done.status.success(), "{out}");
     let status = &ground.deployment()["status"];

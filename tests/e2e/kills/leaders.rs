@@ -4,7 +4,7 @@ use crate::faults::{archived, in_parallel, namespace};
 use crate::ground::{BUCKET, Ground, Server};
 use crate::kills::commands::{PERCENTS, RESULT_FILES, listed_in, live, many};
 use crate::random::{seeds, splitmix};
-use crate::support::{eventually, gunzip_json};
+use crate::support::{ended, eventually, gunzip_json};
 use lifeboat_archive::ReadLimits;
 use lifeboat_bucket::Directory;
 use lifeboat_store::{OpenOptions, Store};
@@ -202,7 +202,7 @@ const BACKUP_FILES: [&str; 12] = [
     "velero-backup.json",
 ];
 
-/// Servers of different cases at once; they mostly wait for a Lease to run out.
+/// Servers of different cases at once.
 const AT_ONCE: usize = 6;
 
 #[test]
@@ -225,7 +225,8 @@ fn backup_survives(ground: &Ground, name: &str, death: &Death, expected: &[Strin
     let mut team = Team::start(ground, name);
     death.script(&team);
     team.back_up();
-    team.leader.0.wait().expect("its end");
+    ended(&mut team.leader.0);
+    ground.end_lease(&team.namespace);
     let _next = team.replica(2);
     assert_eq!(attempt(&team.until("backup", "b", "Completed")), 2);
     team.assert_backup(expected);
@@ -240,8 +241,9 @@ fn restore_survives(ground: &Ground, name: &str, death: &Death, expected: &[Stri
     ground.bed.kubectl(&label);
     death.script(&team);
     team.restore();
-    team.leader.0.wait().expect("its end");
+    ended(&mut team.leader.0);
     let before = team.live();
+    ground.end_lease(&team.namespace);
     let _next = team.replica(2);
     assert_eq!(attempt(&team.until("restore", "r", "Completed")), 2);
     team.assert_restored(&before, expected);
@@ -387,14 +389,14 @@ fn who_has_lost_the_leadership_publishes_nothing() {
             Loss::Unheard | Loss::Deaf => {
                 let fault = if *loss == Loss::Unheard { Fault::CutBefore } else { Fault::CutAfter };
                 team.api.script(vec![Rule::new("*", "*", Nth::Every, fault)]);
-                let ended = team.leader.0.wait().expect("its end");
+                let ended = ended(&mut team.leader.0);
                 assert_eq!(ended.code(), Some(1), "it ends by itself");
             }
             Loss::Seen => {
                 let patch = r#"{"spec":{"holderIdentity":"another_1"}}"#;
                 let space = format!("--namespace={}", team.namespace);
                 ground.bed.kubectl(&["patch", "lease", "lifeboat-server", &space, "--type=merge", "--patch", patch]);
-                let ended = team.leader.0.wait().expect("its end");
+                let ended = ended(&mut team.leader.0);
                 assert_eq!(ended.code(), Some(1), "it ends by itself");
             }
             Loss::Paused => team.leader.signal("STOP"),
@@ -413,7 +415,7 @@ fn who_has_lost_the_leadership_publishes_nothing() {
         if *loss == Loss::Paused {
             let files = team.files();
             team.leader.signal("CONT");
-            assert_eq!(team.leader.0.wait().expect("its end").code(), Some(1), "it ends by itself");
+            assert_eq!(ended(&mut team.leader.0).code(), Some(1), "it ends by itself");
             assert_eq!(team.files(), files, "it published something");
             assert_eq!(team.ground.get_in(&team.namespace, "backup", "b"), done);
         }

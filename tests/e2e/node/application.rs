@@ -96,7 +96,7 @@ fn ready(place: &Place, namespace: &str, pods: &[&str]) {
     for pod in pods {
         eventually(&format!("pod {pod} in {namespace}"), || !place.ground.get_in(namespace, "pod", pod).is_null());
         let pod = format!("pod/{pod}");
-        place.ground.bed.kubectl(&["wait", "--for=condition=Ready", &pod, "-n", namespace, "--timeout=90s"]);
+        place.ground.bed.kubectl(&["wait", "--for=condition=Ready", &pod, "-n", namespace, "--timeout=180s"]);
     }
 }
 
@@ -109,7 +109,7 @@ fn visit(place: &Place, namespace: &str, command: &str) -> String {
                 "command": ["/bin/sh", "-c", "sleep 3600"], "volumeMounts": [{"name": "disk", "mountPath": "/disk"}]}]}}));
     ready(place, namespace, &["visitor"]);
     let said = place.ask(namespace, "visitor", command);
-    place.ground.bed.kubectl(&["delete", "pod", "visitor", "-n", namespace, "--wait=true", "--timeout=60s"]);
+    place.ground.bed.kubectl(&["delete", "pod", "visitor", "-n", namespace, "--wait=true", "--timeout=180s"]);
     said
 }
 
@@ -139,7 +139,7 @@ fn volume_info(place: &Place, backup: &str) -> Vec<Value> {
 fn lose_all(place: &Place) {
     place.lose(&place.shop);
     for (name, _) in made_by_hand(place) {
-        place.ground.bed.kubectl(&["delete", "pv", &volume_of(place, name), "--timeout=60s"]);
+        place.ground.bed.kubectl(&["delete", "pv", &volume_of(place, name), "--timeout=180s"]);
     }
 }
 
@@ -179,7 +179,7 @@ fn wipe_contents(place: &Place) {
     let all = place.ground.bed.kubectl(&["get", "volumesnapshotcontents", "-o", line]);
     for (name, namespace) in all.lines().filter_map(|line| line.split_once(' ')) {
         if namespace.starts_with(&place.shop) {
-            place.ground.bed.kubectl(&["delete", "volumesnapshotcontent", name, "--timeout=60s"]);
+            place.ground.bed.kubectl(&["delete", "volumesnapshotcontent", name, "--timeout=180s"]);
         }
     }
 }

@@ -412,7 +412,7 @@ fn where_the_cluster_serves_no_groups_their_claims_come_back_all_the_same() {
     let definitions: Vec<Value> = names.iter().map(|name| place.ground.get_in("", "crd", name)).collect();
     let classes = place.ground.get_in("", "volumegroupsnapshotclass", "csi");
     for name in &names {
-        place.ground.bed.kubectl(&["delete", "crd", name, "--timeout=60s"]);
+        place.ground.bed.kubectl(&["delete", "crd", name, "--timeout=180s"]);
     }
     place.ground.velero_in(&place.own, "Restore", "all", &json!({"backupName": "b"}));
     let restore = place.ground.until_in(&place.own, "restore", "all", "Completed");

@@ -4,7 +4,7 @@
 use super::turn::Turn;
 use crate::faults::in_parallel;
 use crate::ground::{Ground, Server};
-use crate::support::{eventually, program, run};
+use crate::support::{ended, eventually, program, run};
 use lifeboat_testbed::{Fault, Kill, Nth, Proxy, Rule};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -33,7 +33,7 @@ impl Place {
         let ground = Ground::with_node(&own);
         let place = Self { ground, own, shop: format!("shop-{name}"), _turn: turn };
         place.ground.bed.kubectl(&["create", "namespace", &place.shop]);
-        let account = ["wait", "--for=create", "serviceaccount/default", "-n", &place.shop, "--timeout=30s"];
+        let account = ["wait", "--for=create", "serviceaccount/default", "-n", &place.shop, "--timeout=180s"];
         place.ground.bed.kubectl(&account);
         place.ground.s3_location_in(&place.own, name, place.ground.s3.endpoint());
         place
@@ -75,7 +75,7 @@ impl Place {
 
     fn until_ready(&self, pod: &str) {
         let pod = format!("pod/{pod}");
-        self.ground.bed.kubectl(&["wait", "--for=condition=Ready", &pod, "-n", &self.shop, "--timeout=90s"]);
+        self.ground.bed.kubectl(&["wait", "--for=condition=Ready", &pod, "-n", &self.shop, "--timeout=180s"]);
     }
 
     fn sh(&self, script: &str) -> String {
@@ -172,7 +172,8 @@ fn nothing_stays_frozen_when_a_server_dies_at_a_command() {
         let path = format!("/api/v1/namespaces/{}/pods/db/exec*", place.shop);
         proxy.script(vec![Rule::new("*", &path, Nth::Only(*nth), Fault::Kill(*kill))]);
         place.backup(&json!({}));
-        first.0.wait().expect("its end");
+        ended(&mut first.0);
+        place.ground.end_lease(&place.own);
         let _second = place.server("two", &plane);
         let backup = place.ground.until_in(&place.own, "backup", "b", "Completed");
         assert_eq!(place.commands(), *expected, "{name}");

@@ -104,7 +104,7 @@ fn an_installed_server_keeps_backups_in_a_volume_without_object_storage() {
     assert_eq!(ground.get_in(&place.own, "backup", "b")["status"]["phase"], "Completed");
     ground.bed.kubectl(&["delete", "configmap", "note", "-n", &place.shop]);
     // The volume outlives the pod.
-    ground.bed.kubectl(&["delete", "pod", "-n", &place.own, "-l", "deploy=velero", "--wait=true", "--timeout=60s"]);
+    ground.bed.kubectl(&["delete", "pod", "-n", &place.own, "-l", "deploy=velero", "--wait=true", "--timeout=180s"]);
     ground.bed.kubectl(&["rollout", "status", "deployment/velero", "-n", &place.own, ROLLED_OUT]);
     run("restore create r --from-backup b --wait");
     assert_eq!(ground.get_in(&place.shop, "configmap", "note")["data"], json!({"a": "one"}));
@@ -167,7 +167,7 @@ fn an_installed_server_is_reached_through_its_pod() {
     assert_eq!(run(&format!("restore plan {flags} --by-server")), here);
 
     // In place of the pod that is gone there is another, and it takes over.
-    kubectl(&["delete", "pod", "-n", &place.own, "-l", "deploy=velero", "--wait=true", "--timeout=60s"]);
+    kubectl(&["delete", "pod", "-n", &place.own, "-l", "deploy=velero", "--wait=true", "--timeout=180s"]);
     kubectl(&["rollout", "status", "deployment/velero", "-n", &place.own, ROLLED_OUT]);
     run("restore create r --from-backup b --include-resources configmaps --wait");
     assert_eq!(ground.get_in(&place.shop, "configmap", "note")["data"], json!({"a": "one"}));
@@ -204,7 +204,7 @@ fn a_chart_installs_a_server_and_its_uninstallation_leaves_the_backups() {
     release(&["install", "velero", &chart, "--values=values.yaml", "--set-file", &credentials]);
     run_on_this_node(&place);
     saves_and_restores(&place, "by-chart");
-    release(&["uninstall", "velero", "--wait", "--timeout=90s"]);
+    release(&["uninstall", "velero", "--wait", "--timeout=180s"]);
     assert_eq!(ground.get_in(&place.own, "deployment", "velero"), Value::Null);
     assert_eq!(ground.get_in(&place.own, "backup", "by-chart")["status"]["phase"], "Completed");
     place.end();

@@ -132,7 +132,7 @@ fn a_node_agent_saves_files_that_only_their_owner_can_read() {
                 "command": ["/bin/sh", "-c", "sleep 3600"],
                 "volumeMounts": [{"name": "data", "mountPath": "/data"}, {"name": "none", "mountPath": "/none"}]}],
             "volumes": [{"name": "data", "emptyDir": {}}, {"name": "none", "emptyDir": {}}]}}));
-    ground.bed.kubectl(&["wait", "--for=condition=Ready", "pod/web", "-n", &place.shop, "--timeout=90s"]);
+    ground.bed.kubectl(&["wait", "--for=condition=Ready", "pod/web", "-n", &place.shop, "--timeout=180s"]);
     let owned = "mkdir -m 700 /data/own && echo precious > /data/own/file && chmod 600 /data/own/file && chown -R 1000 /data/own";
     place.ask(&place.shop, "web", owned);
     let pod = ground.get_in(&place.shop, "pod", "web");
@@ -191,7 +191,7 @@ fn files_of_volumes_are_saved_and_come_back_with_owners_and_modes() {
                 "command": ["/bin/sh", "-c", "sleep 3600"],
                 "volumeMounts": [{"name": "data", "mountPath": "/data"}, {"name": "scratch", "mountPath": "/scratch"}]}],
             "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}, {"name": "scratch", "emptyDir": {}}]}}));
-    ground.bed.kubectl(&["wait", "--for=condition=Ready", "pod/web", "-n", &place.shop, "--timeout=90s"]);
+    ground.bed.kubectl(&["wait", "--for=condition=Ready", "pod/web", "-n", &place.shop, "--timeout=180s"]);
     let fill = "mkdir -m 2750 /data/own && echo precious > /data/own/file && chmod 640 /data/own/file && chown -R 1000:2000 /data/own \
                 && chmod 2750 /data/own && ln -s own/file /data/link && mkdir /data/empty && head -c 3000000 /dev/urandom > /data/big \
                 && chmod 4755 /data/big && sync";
@@ -210,7 +210,7 @@ fn files_of_volumes_are_saved_and_come_back_with_owners_and_modes() {
     let back = place.lifeboat(&["restore", "create", "r", "--from-backup", "b", "--wait"]);
     let facts = place.ground.get_in(&place.own, "restore", "r");
     assert_eq!((back.code, &facts["status"]["phase"]), (0, &json!("Completed")), "{back:?} {facts}");
-    ground.bed.kubectl(&["wait", "--for=condition=Ready", "pod/web", "-n", &place.shop, "--timeout=90s"]);
+    ground.bed.kubectl(&["wait", "--for=condition=Ready", "pod/web", "-n", &place.shop, "--timeout=180s"]);
     assert_eq!(listed(&place, "web"), before);
     // Saved before the hook that comes after.
     assert_eq!(place.ask(&place.shop, "web", "cat /scratch/hooks").trim(), "before");
@@ -241,7 +241,7 @@ fn snapshots_are_moved_and_come_back() {
                 "volumeDevices": [{"name": "disk", "devicePath": "/dev/disk"}]}],
             "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}},
                 {"name": "disk", "persistentVolumeClaim": {"claimName": "disk"}}]}}));
-    ground.bed.kubectl(&["wait", "--for=condition=Ready", "pod/web", "-n", &place.shop, "--timeout=90s"]);
+    ground.bed.kubectl(&["wait", "--for=condition=Ready", "pod/web", "-n", &place.shop, "--timeout=180s"]);
     let fill = "mkdir /data/own && echo precious > /data/own/file && chmod 640 /data/own/file && chown -R 1000:2000 /data/own \
                 && chmod 2750 /data/own && ln -s own/file /data/link && mkdir /data/empty && head -c 3000000 /dev/urandom > /data/big \
                 && chmod 4755 /data/big && head -c 2000000 /dev/urandom | dd of=/dev/disk bs=4096 seek=3 conv=notrunc,fsync && sync";
@@ -277,7 +277,7 @@ fn snapshots_are_moved_and_come_back() {
     let back = place.lifeboat(&["restore", "create", "r", "--from-backup", "b", "--wait"]);
     let facts = ground.get_in(&place.own, "restore", "r");
     assert_eq!((back.code, &facts["status"]["phase"]), (0, &json!("Completed")), "{back:?} {facts}");
-    ground.bed.kubectl(&["wait", "--for=condition=Ready", "pod/web", "-n", &place.shop, "--timeout=90s"]);
+    ground.bed.kubectl(&["wait", "--for=condition=Ready", "pod/web", "-n", &place.shop, "--timeout=180s"]);
     assert_eq!((listed(&place, "web"), device()), before);
     assert!(comes_to_be(nothing_of_movers), "a pod or claim of a mover stays");
     place.end();

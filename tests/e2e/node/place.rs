@@ -33,7 +33,7 @@ impl Place {
         let ground = Ground::with_node(&own);
         let place = Self { ground, own, shop: format!("shop-{name}"), name: name.to_owned(), _turn: turn };
         place.ground.bed.kubectl(&["create", "namespace", &place.shop]);
-        let account = ["wait", "--for=create", "serviceaccount/default", "-n", &place.shop, "--timeout=30s"];
+        let account = ["wait", "--for=create", "serviceaccount/default", "-n", &place.shop, "--timeout=180s"];
         place.ground.bed.kubectl(&account);
         place.ground.s3_location_in(&place.own, name, place.ground.s3.endpoint());
         place
@@ -71,7 +71,7 @@ impl Place {
                 "volumeMounts": [{"name": "data", "mountPath": "/data"}]}],
             "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]}}));
         let pod = format!("pod/{name}");
-        self.ground.bed.kubectl(&["wait", "--for=condition=Ready", &pod, "-n", &self.shop, "--timeout=90s"]);
+        self.ground.bed.kubectl(&["wait", "--for=condition=Ready", &pod, "-n", &self.shop, "--timeout=180s"]);
     }
 
     pub(super) fn backup(&self, name: &str, rest: &Value) {

@@ -18,7 +18,7 @@ fn repositories_are_maintained_by_jobs() {
         "spec": {"terminationGracePeriodSeconds": 0, "volumes": [{"name": "data", "emptyDir": {}}],
             "containers": [{"name": "a", "image": "testbed.local/busybox:1", "imagePullPolicy": "IfNotPresent",
                 "command": ["/bin/sh", "-c", "sleep 3600"], "volumeMounts": [{"name": "data", "mountPath": "/data"}]}]}}));
-    ground.bed.kubectl(&["wait", "--for=condition=Ready", "pod/web", "-n", &place.shop, "--timeout=90s"]);
+    ground.bed.kubectl(&["wait", "--for=condition=Ready", "pod/web", "-n", &place.shop, "--timeout=180s"]);
     place.ask(&place.shop, "web", "echo precious > /data/file && sync");
     let namespace = format!("--include-namespaces={}", place.shop);
     let saved = place.lifeboat(&["backup", "create", "b", &namespace, "--wait"]);
@@ -68,7 +68,7 @@ fn repositories_are_maintained_by_jobs() {
     place.lose(&place.shop);
     let back = place.lifeboat(&["restore", "create", "r", "--from-backup", "b", "--wait"]);
     assert_eq!(back.code, 0, "{back:?}");
-    ground.bed.kubectl(&["wait", "--for=condition=Ready", "pod/web", "-n", &place.shop, "--timeout=90s"]);
+    ground.bed.kubectl(&["wait", "--for=condition=Ready", "pod/web", "-n", &place.shop, "--timeout=180s"]);
     assert_eq!(place.ask(&place.shop, "web", "cat /data/file").trim(), "precious");
     place.end();
 }

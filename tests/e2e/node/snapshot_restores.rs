@@ -68,7 +68,7 @@ fn a_lost_namespace_comes_back_with_its_files_and_volumes_as_before() {
         (&Value::Null, &Value::Null),
         "{restore}"
     );
-    place.ground.bed.kubectl(&["wait", "--for=condition=Ready", "pod/db", "-n", &place.shop, "--timeout=90s"]);
+    place.ground.bed.kubectl(&["wait", "--for=condition=Ready", "pod/db", "-n", &place.shop, "--timeout=180s"]);
     assert_eq!(place.ask(&place.shop, "db", LOOK), before);
     let volume = bound_volume(&place, &place.shop, "data");
     assert_ne!(volume["metadata"]["name"], old.as_str());
@@ -81,7 +81,7 @@ fn a_lost_namespace_comes_back_with_its_files_and_volumes_as_before() {
     let mapping = json!({"backupName": "b", "namespaceMapping": {&place.shop: copy}});
     place.ground.velero_in(&place.own, "Restore", "copy", &mapping);
     place.ground.until_in(&place.own, "restore", "copy", "Completed");
-    place.ground.bed.kubectl(&["wait", "--for=condition=Ready", "pod/db", "-n", &copy, "--timeout=90s"]);
+    place.ground.bed.kubectl(&["wait", "--for=condition=Ready", "pod/db", "-n", &copy, "--timeout=180s"]);
     assert_eq!(place.ask(&copy, "db", LOOK), before);
     let described = place.lifeboat(&["restore", "describe", "copy", "--details"]).out;
     assert!(described.contains(&format!("{copy}/data")) && described.contains("CSI"), "{described}");

@@ -2,7 +2,7 @@
 
 use crate::page;
 use crate::repository_ground::RepositoryGround;
-use crate::support::{program, run};
+use crate::support::{ended, program, run};
 use lifeboat_testbed::Kopia;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -177,7 +177,7 @@ fn a_snapshot_that_is_killed_harms_nothing_and_the_next_one_completes() {
             std::thread::yield_now();
         }
         let _ = child.kill();
-        killed += u64::from(!child.wait().expect("it ends").success());
+        killed += u64::from(!ended(&mut child).success());
         let verified = ground.json(&["verify"]);
         assert_eq!((&verified["problemCount"], &verified["damagedIndexEntries"]), (&0.into(), &0.into()), "{verified}");
     }

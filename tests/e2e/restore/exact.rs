@@ -2,7 +2,7 @@
 
 use crate::faults::namespace;
 use crate::ground::Ground;
-use crate::support::{Bed, Run, gunzip, program, run};
+use crate::support::{Bed, Run, ended, gunzip, program, run};
 use lifeboat_testbed::{Fault, Kill, Nth, Proxy, Rule};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -165,7 +165,7 @@ fn a_pinned_restore_that_is_killed_goes_on_by_its_plan() {
     command.env("KUBECONFIG", &kubeconfig).env("XDG_STATE_HOME", bed.bucket().with_file_name("state"));
     let mut first = command.spawn().expect("the command");
     proxy.victim(first.id());
-    assert!(!first.wait().expect("its end").success());
+    assert!(!ended(&mut first).success());
     proxy.no_victim();
     proxy.script(vec![]);
     let again = through(&bed, &kubeconfig, &["--prune", "--plan-digest", &plan]);

@@ -1,7 +1,7 @@
 //! Objects that exist already: left, updated or made anew, each by the policy for it.
 
 use crate::ground::Ground;
-use crate::support::{Bed, eventually, gunzip_json, program, run};
+use crate::support::{Bed, ended, eventually, gunzip_json, program, run};
 use lifeboat_testbed::{Fault, Kill, Nth, Proxy, Rule};
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -263,7 +263,7 @@ fn an_object_being_recreated_comes_back_whenever_the_command_dies() {
         command.env("KUBECONFIG", &kubeconfig).env("XDG_STATE_HOME", bed.bucket().with_file_name("state"));
         let mut first = command.spawn().expect("the command");
         proxy.victim(first.id());
-        assert!(!first.wait().expect("its end").success(), "{name}");
+        assert!(!ended(&mut first).success(), "{name}");
         proxy.no_victim();
         proxy.script(Vec::new());
         assert!(command.status().expect("the command").success(), "{name}");

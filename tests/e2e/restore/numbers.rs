@@ -60,7 +60,7 @@ fn every_number_comes_back_digit_for_digit() {
 
     let saved = bed.local(&["backup", "numbers", "--include-namespaces", "numbers"]);
     assert_eq!(saved.code, 0, "{saved:?}");
-    bed.kubectl(&["delete", "namespace", "numbers"]);
+    bed.kubectl(&["delete", "namespace", "numbers", "--timeout=180s"]);
     let restored = bed.local(&["restore", "again", "--from-backup", "numbers"]);
     assert_eq!(restored.code, 0, "{restored:?}");
     assert_eq!(measured(&bed), before);

@@ -1,6 +1,6 @@
 //! Restored objects get their owners back.
 
-use crate::support::{Bed, eventually, program};
+use crate::support::{Bed, ended, eventually, program};
 use lifeboat_testbed::{Fault, Kill, Nth, Proxy, Rule};
 use serde_json::{Value, json};
 use std::process::Command;
@@ -154,7 +154,7 @@ fn owners_come_back_whenever_the_command_dies() {
         command.env("KUBECONFIG", &kubeconfig).env("XDG_STATE_HOME", bed.bucket().with_file_name("state"));
         let mut first = command.spawn().expect("the command");
         proxy.victim(first.id());
-        assert!(!first.wait().expect("its end").success(), "{name}");
+        assert!(!ended(&mut first).success(), "{name}");
         proxy.no_victim();
         proxy.script(Vec::new());
         assert!(command.status().expect("the command").success(), "{name}");

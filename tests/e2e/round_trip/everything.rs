@@ -40,9 +40,9 @@ fn lose(bed: &Bed) {
     // There are no nodes: nobody else would end pods that have one.
     bed.kubectl(&["delete", "pods", "--all", "--all-namespaces", "--force", "--grace-period=0"]);
     for namespace in NAMESPACES {
-        bed.kubectl(&["wait", "--for=delete", "--timeout=60s", &format!("namespace/{namespace}")]);
+        bed.kubectl(&["wait", "--for=delete", "--timeout=180s", &format!("namespace/{namespace}")]);
     }
-    bed.kubectl(&["delete", "customresourcedefinitions", "--all", "--timeout=60s"]);
+    bed.kubectl(&["delete", "customresourcedefinitions", "--all", "--timeout=180s"]);
     bed.kubectl(&["delete", "persistentvolumes", "--all", "--wait=false"]);
     eventually("the end of the volumes", || bed.kubectl(&["get", "persistentvolumes", "--output=name"]).is_empty());
     bed.kubectl(&["delete", "storageclasses", "slow", "scratch"]);

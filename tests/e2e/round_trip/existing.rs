@@ -168,7 +168,7 @@ fn drift(kubectl: &Kubectl) {
     ];
     ok(kubectl, &[&["delete", "--namespace=storefront"][..], &gone].concat());
     // The controllers follow.
-    ok(kubectl, &["wait", "--for=delete", "--timeout=60s", "--namespace=storefront", "secret/till-token"]);
+    ok(kubectl, &["wait", "--for=delete", "--timeout=180s", "--namespace=storefront", "secret/till-token"]);
     let replicas = "--output=jsonpath={.items[*].spec.replicas}";
     eventually("four of the web", || {
         ok(kubectl, &["get", "replicasets", "--namespace=storefront", "--selector=app=web", replicas]) == "4"

@@ -231,6 +231,6 @@ fn a_cancelled_restore_ends_at_any_stage() {
     ground.velero("Restore", "deleted", &json!({"backupName": "b"}));
     ground.until("restore", "deleted", "InProgress");
     eventually("the request that hangs", || api.is_met());
-    ground.bed.kubectl(&["delete", "restore", "deleted", "--namespace=velero", "--timeout=60s"]);
+    ground.bed.kubectl(&["delete", "restore", "deleted", "--namespace=velero", "--timeout=180s"]);
     assert!(!ground.s3.file(BUCKET, "main/restores/deleted/restore-deleted-logs.gz").exists());
 }

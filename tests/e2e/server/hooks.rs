@@ -3,7 +3,7 @@
 
 use crate::faults::{in_parallel, namespace};
 use crate::ground::{Ground, Server};
-use crate::support::{comes_to_be, eventually, gunzip, gunzip_json, program, run};
+use crate::support::{comes_to_be, ended, eventually, gunzip, gunzip_json, program, run};
 use lifeboat_testbed::{ContainerCommand, Fault, Kill, Nth, Proxy, Ran, Rule};
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -158,7 +158,8 @@ fn dies(ground: &Ground, name: &str, death: Death, expected: &[&str]) {
     if matches!(death, Death::Paused) {
         eventually("the pause", || !containers.log().is_empty());
     } else {
-        leader.0.wait().expect("its end");
+        ended(&mut leader.0);
+        ground.end_lease(&space);
     }
     let (second, kubeconfig) = through(ground, &format!("{name}-2"));
     containers.behind(&second, |_| Ran::default());
@@ -221,7 +222,7 @@ fn the_same_command_thaws_what_a_local_backup_left_frozen() {
     proxy.script(vec![Rule::new("*", path, Nth::Only(1), Fault::Kill(Kill::After))]);
     let mut first = command().spawn().expect("the command");
     proxy.victim(first.id());
-    assert!(!first.wait().expect("its end").success());
+    assert!(!ended(&mut first).success());
     proxy.no_victim();
     proxy.script(vec![]);
     let (freeze, thaw) = ("shop/db db freeze /data", "shop/db db thaw");

@@ -139,7 +139,7 @@ fn custom_resources_are_all_it_takes() {
     assert_eq!(refused["status"]["errors"], json!(["backup not found"]));
     assert!(ground.get_in("default", "serverstatusrequest", "wrong")["status"]["phase"].is_null(), "it has no server");
     // A restore goes with its files.
-    ground.bed.kubectl(&["delete", "restore", "main-r", "--namespace=velero", "--timeout=30s"]);
+    ground.bed.kubectl(&["delete", "restore", "main-r", "--namespace=velero", "--timeout=180s"]);
     assert!(!ground.s3.file(BUCKET, "main/restores/main-r/restore-main-r-logs.gz").exists());
 
     assert_eq!(server.stop(), Some(0), "told to stop");
@@ -953,7 +953,7 @@ fn what_can_no_longer_be_read_can_be_deleted() {
     spoil("backup", "b", r#"{"ttl":"30d"}"#);
     spoil("restore", "r", r#"{"itemOperationTimeout":"soon"}"#);
     spoil("restore", "s", r#"{"itemOperationTimeout":"soon"}"#);
-    ground.bed.kubectl(&["delete", "restore", "r", "--namespace=velero", "--timeout=30s"]);
+    ground.bed.kubectl(&["delete", "restore", "r", "--namespace=velero", "--timeout=180s"]);
     assert!(!bucket.join("restores/r/restore-r-logs.gz").exists());
     assert!(bucket.join("restores/s/restore-s-logs.gz").exists());
     ground.velero("DeleteBackupRequest", "d", &json!({"backupName": "b"}));

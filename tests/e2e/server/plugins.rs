@@ -291,7 +291,7 @@ fn a_backup_goes_through_the_plugins_of_its_server_and_comes_back() {
     }
 
     ground.lose("shop");
-    ground.bed.kubectl(&["delete", "persistentvolume", "pv-of-shop", "--timeout=60s"]);
+    ground.bed.kubectl(&["delete", "persistentvolume", "pv-of-shop", "--timeout=180s"]);
     ground.velero("Restore", "r", &json!({"backupName": "b"}));
     ground.until("restore", "r", "Completed");
     assert_eq!(ground.maps("shop"), before);
@@ -341,7 +341,7 @@ fn the_backups_of_a_location_go_with_it_and_not_those_of_another(ground: &Ground
     assert_eq!(kept(), (snapshots.clone(), archive));
 
     ground.lose("shop");
-    ground.bed.kubectl(&["delete", "persistentvolume", "pv-of-shop", "--timeout=60s"]);
+    ground.bed.kubectl(&["delete", "persistentvolume", "pv-of-shop", "--timeout=180s"]);
     ground.velero("Restore", "s", &json!({"backupName": "there"}));
     ground.until("restore", "s", "Completed");
     assert_eq!(ground.maps("shop"), before);

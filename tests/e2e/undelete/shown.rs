@@ -1,6 +1,6 @@
 //! The plan that an undelete shows before it begins, and the question on a terminal.
 
-use crate::support::{Run, program};
+use crate::support::{Run, ended, program};
 use crate::tea::Tea;
 use serde_json::{Value, json};
 use std::fs::File;
@@ -152,7 +152,7 @@ fn what_somebody_makes_while_the_question_stands_is_not_overwritten() {
     asking.stdin.take().expect("its input").write_all(b"y\n").expect("answer");
     let mut told = String::new();
     out.read_to_string(&mut told).expect("read");
-    assert_eq!(asking.wait().expect("its end").code(), Some(1), "{told}");
+    assert_eq!(ended(&mut asking).code(), Some(1), "{told}");
     assert!(told.contains("nothing was restored, because the cluster has changed since the plan was made"), "{told}");
     assert_eq!(tea.get("cm/menu")["data"]["of"], "never");
     // Neither the bucket nor this machine remembers it.
@@ -170,7 +170,7 @@ fn a_signal_ends_the_question() {
     let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", asking.id())).expect("its children");
     let sent = Command::new("kill").args(["-TERM", children.trim()]).status().expect("kill");
     assert!(sent.success(), "{children}");
-    assert_eq!(asking.wait().expect("its end").code(), Some(130));
+    assert_eq!(ended(&mut asking).code(), Some(130));
     assert!(tea.get("cm/menu").is_null());
 }
 

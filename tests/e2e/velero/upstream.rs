@@ -36,7 +36,7 @@ fn well(bed: &Bed, line: &str) -> Run {
 
 fn delete(bed: &Bed, spaces: &[String]) {
     let spaces: Vec<&str> = spaces.iter().map(String::as_str).collect();
-    bed.kubectl(&[&["delete", "namespace", "--timeout=60s"], &spaces[..]].concat());
+    bed.kubectl(&[&["delete", "namespace", "--timeout=180s"], &spaces[..]].concat());
 }
 
 /// The objects in the namespaces with this prefix, without the prefix and without the objects that the cluster makes
@@ -259,6 +259,7 @@ fn a_backup_whose_files_are_gone_can_be_deleted() {
     let (ground, [first, _], server) = two_locations();
     // While nobody looks: a sync would take the resource away by itself.
     drop(server);
+    ground.end_lease("velero");
     std::fs::remove_dir_all(first.join("backups/one")).expect("remove");
     let request = json!({"backupName": "one"});
     ground.velero("DeleteBackupRequest", "delete", &request);

@@ -22,7 +22,7 @@ fn ground() -> Ground {
             "spec": {"group": "snapshot.storage.k8s.io", "scope": scope,
                 "names": {"plural": plural, "singular": kind.to_lowercase(), "kind": kind, "listKind": format!("{kind}List")},
                 "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}]}}));
-        ground.bed.kubectl(&["wait", "--for=condition=Established", &format!("crd/{name}"), "--timeout=60s"]);
+        ground.bed.kubectl(&["wait", "--for=condition=Established", &format!("crd/{name}"), "--timeout=180s"]);
     }
     let labels = json!({"name": "node-agent"});
     let container = json!({"name": "node-agent", "image": "velero:1"});
@@ -92,6 +92,7 @@ fn a_server_that_is_started_anew_goes_on_waiting_for_uploads() {
             "driver": "own.example.com"}});
     assert_eq!(upload["spec"], expected);
     first.kill();
+    ground.end_lease("velero");
 
     // The node agent takes the snapshot over.
     let name = snapshot["metadata"]["name"].as_str().expect("a name");

@@ -1,16 +1,13 @@
 //! Backups in memory for tests.
 
-use lifeboat_api::{Backup, BackupPhase};
+use lifeboat_api::Backup;
 use lifeboat_archive::ReadLimits;
-use lifeboat_archive::gzip::Packer;
-use lifeboat_archive::layout::BackupFile;
-use lifeboat_archive::tarball::{Assembler, ObjectEntry, Segment};
 use lifeboat_browse::BackupStore;
-use lifeboat_object::{GroupResource, ObjectKey};
-use lifeboat_store::{ClaimOutcome, ClaimRequest, OpenOptions, Store, stream};
+use lifeboat_fixtures::BackupFixture;
+pub(crate) use lifeboat_fixtures::key_of as key;
+use lifeboat_store::{OpenOptions, Store};
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 
 const NAME: &str = "b";
 /// Objects of one gzip member.
@@ -53,16 +50,6 @@ pub(crate) fn objects() -> Vec<Value> {
     objects
 }
 
-fn resource(object: &Value) -> GroupResource {
-    let group = object["apiVersion"].as_str().unwrap().split_once('/').map_or("", |(group, _)| group);
-    GroupResource::new(group, format!("{}s", object["kind"].as_str().unwrap().to_lowercase()))
-}
-
-pub(crate) fn key(object: &Value) -> ObjectKey {
-    let metadata = &object["metadata"];
-    ObjectKey::new(resource(object), metadata["namespace"].as_str(), metadata["name"].as_str().unwrap())
-}
-
 /// A backup of these objects, open as a store.
 pub(crate) async fn opened(objects: &[Value]) -> BackupStore {
     let store = Store::in_memory();
@@ -77,46 +64,7 @@ pub(crate) fn options() -> OpenOptions {
 
 /// Makes a finished backup of these objects; `change` completes its record.
 pub(crate) async fn add(store: &Store, name: &str, objects: &[Value], change: impl FnOnce(&mut Backup)) {
-    let request = ClaimRequest {
-        name: name.into(),
-        backup_uid: "u".into(),
-        cluster_uid: "c".into(),
-        namespace: String::new(),
-        take_over: false,
-        now: jiff::Timestamp::UNIX_EPOCH,
-    };
-    let ClaimOutcome::Writer(mut writer) = store.claim(&request).await.unwrap() else { panic!("a new name") };
-    let mut assembler = Assembler::new();
-    let (sender, receiver) = stream(64, "making the archive");
-    for some in objects.chunks(OF_MEMBER) {
-        let mut segment = Segment::default();
-        for object in some {
-            let (key, body) = (key(object), object.to_string());
-            let version = object["apiVersion"].as_str().unwrap().rsplit('/').next().unwrap();
-            let entry = ObjectEntry {
-                resource: &key.resource,
-                version,
-                preferred: true,
-                namespace: key.namespace.as_deref(),
-                name: &key.name,
-                body: [body.as_bytes(), b""],
-            };
-            segment.push_object(&entry, 0).unwrap();
-        }
-        sender.send(assembler.append(segment.compress(&mut Packer::new(1))).into()).await.unwrap();
-    }
-    let (last, summary, index) = assembler.finish();
-    sender.send(last.into()).await.unwrap();
-    sender.end();
-    writer.put_tarball(receiver).await.unwrap();
-    writer.record_tarball(&summary);
-    writer.put(BackupFile::Index, index).await.unwrap();
-    let mut backup = Backup::default();
-    backup.metadata.name = name.into();
-    backup.metadata.uid = "u".into();
-    backup.status.phase = Some(BackupPhase::Completed);
-    change(&mut backup);
-    writer.commit(&backup, "test", BTreeMap::new(), "v1").await.unwrap();
+    BackupFixture::new(name, objects).in_members_of(OF_MEMBER).write_with(store, change).await;
 }
 
 /// The change of an object between the two states that are compared.

@@ -1,17 +1,16 @@
 //! A cluster and a backup of one test.
 
 use lifeboat_action::{Actions, LocatedSnapshotter};
-use lifeboat_api::{Backup, BackupPhase, Restore};
-use lifeboat_archive::gzip::{self, Packer};
+use lifeboat_api::Restore;
 use lifeboat_archive::layout::{BackupFile, RestoreFile};
-use lifeboat_archive::tarball::{Assembler, ObjectEntry, Segment};
 use lifeboat_archive::volume_info::RestoreVolumeInfo;
 use lifeboat_cluster::{Cluster, ConnectOptions};
-use lifeboat_object::{ApiResource, GroupResource};
+use lifeboat_fixtures::BackupFixture;
+use lifeboat_object::ApiResource;
 use lifeboat_operation::{Operation, Records};
 use lifeboat_restore::{Env, Outcome, Request, Settings};
 use lifeboat_sandbox::{Sandbox, SandboxOptions};
-use lifeboat_store::{ClaimOutcome, ClaimRequest, Store, stream};
+use lifeboat_store::Store;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -138,51 +137,15 @@ pub(crate) fn volume(name: &str, claim: &str, disk: &str) -> [Value; 2] {
     ]
 }
 
-/// A backup in memory.
+/// A backup in memory of a namespace and what is in it.
 async fn backup(objects: &[Value], files: &[(BackupFile, String)]) -> Store {
     let store = Store::in_memory();
-    let request = ClaimRequest {
-        name: "b".into(),
-        backup_uid: "b".into(),
-        cluster_uid: "c".into(),
-        namespace: String::new(),
-        take_over: false,
-        now: jiff::Timestamp::UNIX_EPOCH,
-    };
-    let ClaimOutcome::Writer(mut writer) = store.claim(&request).await.unwrap() else { panic!("a new name") };
-    let (mut assembler, mut segment) = (Assembler::new(), Segment::default());
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}});
-    for object in std::iter::once(&namespace).chain(objects) {
-        let text = |field: &str| object["metadata"][field].as_str();
-        let group = object["apiVersion"].as_str().unwrap().split_once('/').map_or("", |(group, _)| group);
-        let resource = GroupResource::new(group, format!("{}s", object["kind"].as_str().unwrap().to_lowercase()));
-        let body = object.to_string();
-        let entry = ObjectEntry {
-            resource: &resource,
-            version: "v1",
-            preferred: true,
-            namespace: text("namespace"),
-            name: text("name").unwrap(),
-            body: [body.as_bytes(), b""],
-        };
-        segment.push_object(&entry, 0).unwrap();
-    }
-    let first = assembler.append(segment.compress(&mut Packer::new(1)));
-    let (last, summary, index) = assembler.finish();
-    let (sender, receiver) = stream(2, "making the archive");
-    sender.send(first.into()).await.unwrap();
-    sender.send(last.into()).await.unwrap();
-    sender.end();
-    writer.put_tarball(receiver).await.unwrap();
-    writer.record_tarball(&summary);
-    writer.put(BackupFile::Index, index).await.unwrap();
+    let objects: Vec<Value> = std::iter::once(namespace).chain(objects.iter().cloned()).collect();
+    let mut backup = BackupFixture::new("b", &objects);
     for (file, text) in files {
-        writer.put(*file, gzip::pack(text.as_bytes())).await.unwrap();
+        backup = backup.with_file(*file, &serde_json::from_str(text).unwrap());
     }
-    let mut backup = Backup::default();
-    backup.metadata.name = "b".into();
-    backup.metadata.uid = "b".into();
-    backup.status.phase = Some(BackupPhase::Completed);
-    writer.commit(&backup, "test", BTreeMap::new(), "v1").await.unwrap();
+    backup.write(&store).await;
     store
 }

@@ -151,7 +151,7 @@ impl Cluster {
             let patch = ["--type=merge", "-p", r#"{"metadata":{"finalizers":null}}"#];
             self.ground.bed.kubectl(&[&["patch", "restore", &restore, "-n", "velero"], &patch[..]].concat());
         }
-        self.ground.bed.kubectl(&["delete", "namespace", "velero", "--timeout=60s"]);
+        self.ground.bed.kubectl(&["delete", "namespace", "velero", "--timeout=180s"]);
         self.ground.bed.kubectl(&["create", "namespace", "velero"]);
     }
 
