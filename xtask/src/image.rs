@@ -186,7 +186,7 @@ impl Options {
     }
 }
 
-/// The image: one program under four names (cli-and-install.md 1.1), and what it needs of a file system.
+/// The image: one program under four names, and what it needs of a file system.
 fn assemble(program: &Program, others: &BTreeMap<String, Entry>, source: &BuildSource) -> Result<Image> {
     let mut entries = others.clone();
     entries.insert(PROGRAM.to_owned(), Entry::File { mode: 0o755, content: program.content.clone() });

@@ -1,4 +1,5 @@
-//! The words of the code: first words of doc comments, names of tests, and type names that say nothing.
+//! The words of the code: first words of doc comments, names of tests, type names that say nothing, and sources that a
+//! reader cannot open.
 //!
 //! A doc comment begins with a noun phrase or a verb in the third person. One that begins with "What", "Whether" and their
 //! kin is a riddle: it names the thing only after a clause. No doc line does, so that the rule needs no exceptions.
@@ -97,6 +98,13 @@ impl Words {
         let place = path.display().to_string();
         for (number, line) in text.lines().enumerate() {
             let line = line.trim_start();
+            if let Some(citation) = comment(line).and_then(foreign_citation) {
+                self.wrong.push(format!(
+                    "{place}:{}: the comment cites {citation}, which is not in this repository: name the file of Velero's \
+                     or kopia's tree, or a page of docs",
+                    number + 1
+                ));
+            }
             let Some(doc) = line.strip_prefix("///").or_else(|| line.strip_prefix("//!")) else { continue };
             if begins_wrong(doc) {
                 let words = FIRST_WORDS.join(", ");
@@ -135,6 +143,40 @@ impl Words {
 fn begins_wrong(doc: &str) -> bool {
     let first: String = doc.trim_start().chars().take_while(|c| c.is_alphabetic()).collect();
     FIRST_WORDS.contains(&first.as_str())
+}
+
+/// The comment on a line, if it has one. An address such as `https://…` begins none.
+fn comment(line: &str) -> Option<&str> {
+    if line.starts_with("//") { Some(line) } else { line.find(" // ").map(|at| &line[at..]) }
+}
+
+/// The first citation of a numbered section: a page's name with a number behind it, or a lettered number alone. Pages of
+/// docs have anchors, so that a number after a page's name always means a text that a reader cannot open.
+fn foreign_citation(comment: &str) -> Option<&str> {
+    let of_page = comment.match_indices(".md ").find_map(|(at, end)| {
+        let section = section(&comment[at + end.len()..])?;
+        let start = comment[..at].rfind([' ', '(', '`']).map_or(0, |space| space + 1);
+        Some(&comment[start..at + end.len() + section.len()])
+    });
+    of_page.or_else(|| {
+        let mut letters = comment.match_indices(|c: char| c.is_ascii_uppercase());
+        letters.find_map(|(at, _)| {
+            let is_word = comment[..at].ends_with(|c: char| c.is_alphanumeric() || c == '.' || c == '_');
+            section(&comment[at..]).filter(|section| !is_word && section.matches('.').count() > 1)
+        })
+    })
+}
+
+/// The number of a section at the start of a text: digits and dots, perhaps after a letter and a dot.
+fn section(text: &str) -> Option<&str> {
+    let digits =
+        text.strip_prefix(|c: char| c.is_ascii_uppercase()).map_or(Some(text), |rest| rest.strip_prefix('.'))?;
+    if !digits.starts_with(|c: char| c.is_ascii_digit()) {
+        return None;
+    }
+    let from = text.len() - digits.len();
+    let length = digits.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(digits.len());
+    Some(text[..from + length].trim_end_matches('.'))
 }
 
 /// Returns true for files of tests: below a folder `tests`, or named so.
@@ -218,6 +260,30 @@ mod tests {
     fn words_that_begin_alike_are_no_matter() {
         let words = [" Whatever", " Howl", " Ones", " One of", " Whose"];
         assert_eq!(words.map(begins_wrong), [false, false, false, true, false]);
+    }
+
+    #[test]
+    fn a_comment_that_cites_a_text_outside_of_the_repository_is_refused() {
+        let refused = [
+            ("//! A backup (backup.md 1.2).", "backup.md 1.2"),
+            ("// Row 15 of backup.md 1.2 does it.", "backup.md 1.2"),
+            ("/// The tables of `api-and-controllers.md 3`.", "api-and-controllers.md 3"),
+            ("/// Writes it (B.2.5).", "B.2.5"),
+        ];
+        for (line, citation) in refused {
+            assert_eq!(comment(line).and_then(foreign_citation), Some(citation), "{line}");
+        }
+        let behind_code = format!("let x = 1; {} plugin-protocol.md B.8.6", "//");
+        assert_eq!(comment(&behind_code).and_then(foreign_citation), Some("plugin-protocol.md B.8.6"));
+        assert_eq!(read("// See backup.md 1.2.\nfn a() {}\n").wrong.len(), 1);
+        let taken = [
+            "/// Described in docs/formats/kopia.md, and in ARCHITECTURE.md.",
+            "//! The maintenance (velero: pkg/repository/maintenance).",
+            "// Since Velero 1.18.2 and Kubernetes 1.31.",
+            "/// RFC 3339, TLS 1.2 and SHA-256; host A.example.",
+            "let page = \"backup.md 1.2\";",
+        ];
+        assert_eq!(taken.map(|line| comment(line).and_then(foreign_citation)), [None; 5]);
     }
 
     #[test]

@@ -1,4 +1,6 @@
 //! The repositories of volumes in the storage location of a backup.
+//!
+//! No plugin implements this: the server gives it to the engines, which need not know the format of repositories.
 
 use async_trait::async_trait;
 

@@ -10,6 +10,7 @@
 mod backup;
 mod crd;
 mod data_move;
+mod data_mover;
 mod duration;
 mod features;
 mod kept_by;
@@ -31,6 +32,7 @@ mod scheduled;
 mod schema;
 mod selector;
 mod time;
+mod unsupported;
 pub mod well_known;
 
 pub use backup::{
@@ -43,6 +45,7 @@ pub use data_move::{
     CsiSnapshotSpec, DataDownload, DataDownloadSpec, DataDownloadStatus, DataMoveProgress, DataPathPhase, DataUpload,
     DataUploadResult, DataUploadSpec, DataUploadStatus, NodeOs, TargetVolumeSpec,
 };
+pub use data_mover::DataMover;
 pub use duration::{Duration, ParseDurationError};
 pub use features::{Features, has_feature_without_effect};
 pub use kept_by::KeptBy;
@@ -81,6 +84,7 @@ pub use schedule::{Schedule, SchedulePhase, ScheduleSpec, ScheduleStatus};
 pub use scheduled::DEFAULT_SHRINK_THRESHOLD;
 pub use selector::{LabelSelector, LabelSelectorRequirement};
 pub use time::Time;
+pub use unsupported::UnsupportedPart;
 
 /// The API group.
 pub const GROUP: &str = "velero.io";

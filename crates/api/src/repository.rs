@@ -1,7 +1,9 @@
 //! The `BackupRepository` resource (velero: pkg/apis/velero/v1).
 
 use crate::schema::{object, resource, words};
-use crate::well_known::{LABEL_REPOSITORY_TYPE, LABEL_STORAGE_LOCATION, LABEL_VOLUME_NAMESPACE};
+use crate::well_known::{
+    KEY_REPOSITORY_PASSWORD, LABEL_REPOSITORY_TYPE, LABEL_STORAGE_LOCATION, LABEL_VOLUME_NAMESPACE, SECRET_REPOSITORY,
+};
 use crate::{Duration, Time, UploaderType, label_value};
 use std::collections::BTreeMap;
 
@@ -36,6 +38,16 @@ object! {
 const KOPIA: &str = "kopia";
 
 impl BackupRepository {
+    /// The next step where a repository does not open with the password in the Secret of all repositories. The other is the
+    /// password that Velero gives its own.
+    #[must_use]
+    pub fn wrong_password_advice(of_velero: &str) -> String {
+        format!(
+            "the Secret {SECRET_REPOSITORY}, key {KEY_REPOSITORY_PASSWORD}, has to have the password that this repository was made with \
+             (that of Velero is {of_velero} where nobody has set another)"
+        )
+    }
+
     /// The resource in this namespace for the volumes of a namespace in a location, named `NAMESPACE-LOCATION-kopia`, with its
     /// labels. It has the frequency of maintenance `0s`, which the server fills in.
     #[must_use]

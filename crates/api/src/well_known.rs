@@ -213,6 +213,20 @@ pub const ANNOTATION_SNAPSHOTTER_LIST_SECRET_NAMESPACE: &str = "csi.storage.k8s.
 pub const ANNOTATION_SNAPSHOTTER_SECRET_NAME: &str = "csi.storage.k8s.io/snapshotter-secret-name";
 /// Namespace of that Secret.
 pub const ANNOTATION_SNAPSHOTTER_SECRET_NAMESPACE: &str = "csi.storage.k8s.io/snapshotter-secret-namespace";
+/// On backups and restores that a server works on: the number of times that its work was begun. It is what counts;
+/// `status.attempt` shows it where the definition has that field, which Velero's have not. An addition of Lifeboat.
+pub const ANNOTATION_ATTEMPT: &str = "lifeboat.io/attempt";
+/// On pending backups and restores: the time since which the server cannot reach what it needs. It is taken off when that
+/// is reached. An addition of Lifeboat.
+pub const ANNOTATION_UNREACHABLE: &str = "lifeboat.io/unreachable-since";
+/// On transfers of volumes: the movers that were killed on their way and started again, as JSON; an addition of Lifeboat.
+pub const ANNOTATION_KILLED_MOVERS: &str = "lifeboat.io/killed-movers";
+/// On downloads: the volume that is brought to its claim, as JSON; an addition of Lifeboat.
+pub const ANNOTATION_DELIVERY: &str = "lifeboat.io/delivery";
+/// On copies of snapshots that are moved: the snapshot that they are copies of, as JSON; an addition of Lifeboat.
+pub const ANNOTATION_MOVED_SNAPSHOT: &str = "lifeboat.io/moved-snapshot";
+/// On copies of snapshots that are moved: the volume that was made of them; an addition of Lifeboat.
+pub const ANNOTATION_MADE_VOLUME: &str = "lifeboat.io/made-volume";
 /// On claims in a backup: the upload, written `namespace/name`.
 pub const ANNOTATION_DATA_UPLOAD_NAME: &str = "velero.io/data-upload-name";
 /// On an object in a backup: `true` or `false` decides for it whether its status is restored.
@@ -293,6 +307,17 @@ pub const ANNOTATION_THROUGH_SERVER: &str = "lifeboat.io/through-server";
 pub const SECRET_REPOSITORY: &str = "velero-repo-credentials";
 /// The key of the password in [`SECRET_REPOSITORY`].
 pub const KEY_REPOSITORY_PASSWORD: &str = "repository-password";
+
+/// The init container of a restored pod that waits for the files of the pod's volumes.
+pub const RESTORE_WAIT: &str = "restore-wait";
+/// Its name in pods that were restored by Velero up to 1.9.
+pub const RESTIC_WAIT: &str = "restic-wait";
+/// The folder of the node agent's container in which it sees the directories of its node's pods.
+pub const HOST_PODS: &str = "/host_pods";
+/// The folder of a container for what memory cannot hold.
+pub const SCRATCH_FOLDER: &str = "/scratch";
+/// The environment variable that names [`SCRATCH_FOLDER`] to the program.
+pub const VARIABLE_SCRATCH: &str = "VELERO_SCRATCH_DIR";
 
 // Values of fields.
 

@@ -8,6 +8,7 @@ mod block;
 mod huffman;
 
 use block::Block;
+use std::ops::Range;
 
 /// Bytes that are mostly the same as the bytes at a distance before them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +61,7 @@ impl Deflater {
                 continue;
             }
             self.search(bytes, from, at, out);
-            self.compare(bytes, (at, end), one.distance, out);
+            self.compare(bytes, at..end, one.distance, out);
             from = end;
         }
         self.search(bytes, from, bytes.len(), out);
@@ -73,10 +74,10 @@ impl Deflater {
     }
 
     /// Takes up bytes that are mostly like those at this distance before them.
-    fn compare(&mut self, bytes: &[u8], (from, end): (usize, usize), distance: usize, out: &mut Vec<u8>) {
-        let mut at = from;
-        while at < end {
-            let length = same(bytes, at - distance, at, end);
+    fn compare(&mut self, bytes: &[u8], range: Range<usize>, distance: usize, out: &mut Vec<u8>) {
+        let mut at = range.start;
+        while at < range.end {
+            let length = same(bytes, at - distance, at, range.end);
             if length >= SHORTEST {
                 self.block.copy(length, distance);
                 at += length;

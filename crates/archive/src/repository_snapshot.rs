@@ -2,6 +2,7 @@
 
 use crate::volume_info::BackupVolumeInfo;
 use jiff::Timestamp;
+use lifeboat_api::DataMover;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -63,10 +64,11 @@ pub fn repository_snapshots(
     });
     let moved = records.infos.iter().filter(|info| info.snapshot_data_moved).filter_map(|info| {
         let movement = info.other.get("snapshotDataMovementInfo")?;
-        is_of_velero(text(movement, "/dataMover"))
+        DataMover::of(text(movement, "/dataMover"))
+            .is_of_velero()
             .then(|| of(&info.pvc_namespace, text(movement, "/snapshotHandle"), KOPIA))
     });
-    let uploaded = records.uploads.iter().filter(|one| is_of_velero(text(one, "/spec/datamover")));
+    let uploaded = records.uploads.iter().filter(|one| DataMover::of(text(one, "/spec/datamover")).is_of_velero());
     let uploaded = uploaded.map(|one| of(text(one, "/spec/sourceNamespace"), text(one, "/status/snapshotID"), KOPIA));
     let noted = records.notes.iter().filter(|one| matches!(text(one, "/repositoryType"), "" | KOPIA));
     let noted = noted.map(|one| of(text(one, "/volumeNamespace"), text(one, "/snapshotID"), KOPIA));
@@ -91,11 +93,6 @@ impl RepositorySnapshot {
 }
 
 const KOPIA: &str = "kopia";
-
-/// Returns true if a data mover, by its name in records, writes into Velero's repositories.
-fn is_of_velero(data_mover: &str) -> bool {
-    matches!(data_mover, "" | "velero" | "velero-fs" | "velero-block")
-}
 
 fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()

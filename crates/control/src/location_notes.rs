@@ -12,8 +12,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Interval between two searches of a location for files of restores that are gone.
-const RESTORES_EVERY: Duration = Duration::from_secs(24 * 3600);
+/// Interval between two searches of a location for what is left of restores and backups that are gone.
+const BETWEEN_SEARCHES: Duration = Duration::from_secs(24 * 3600);
 
 /// All that is remembered of locations, by their names.
 #[derive(Debug, Default)]
@@ -111,7 +111,7 @@ impl LocationNotes {
 
     /// Notes that a location was searched for what restores have left.
     pub(crate) fn note_restores_swept(&self, location: NamespacedName, now: Instant) {
-        self.with(location, |note| note.restores_swept_next = Some(now + RESTORES_EVERY));
+        self.with(location, |note| note.restores_swept_next = Some(now + BETWEEN_SEARCHES));
     }
 
     /// Tells whether it is time to delete snapshots that deleted backups have left in repositories of a location.
@@ -121,7 +121,7 @@ impl LocationNotes {
 
     /// Notes that this was done.
     pub(crate) fn note_kept_snapshots(&self, location: NamespacedName, now: Instant) {
-        self.with(location, |note| note.kept_snapshots_next = Some(now + RESTORES_EVERY));
+        self.with(location, |note| note.kept_snapshots_next = Some(now + BETWEEN_SEARCHES));
     }
 
     /// Forgets locations that are gone.

@@ -2,8 +2,8 @@
 //! Pure.
 
 use crate::installation::{DirectoryVolume, Installation};
-use lifeboat_api::has_feature_without_effect;
 use lifeboat_api::well_known::PROVIDER_DIRECTORY;
+use lifeboat_api::{UnsupportedPart, has_feature_without_effect};
 use lifeboat_object::Quantity;
 
 /// The reason for which an installation is refused, in words that name the flags.
@@ -208,9 +208,10 @@ pub fn not_there_yet(installation: &Installation) -> Vec<String> {
         installation.snapshot_location && installation.plugins.is_empty(),
         "a snapshot location is made, but no plugin (--plugins) that takes its snapshots: those of CSI drivers need none (--use-volume-snapshots=false for no location)",
     );
+    let windows = UnsupportedPart::WindowsMovers.why();
     say(
         installation.node_agent_windows,
-        "--use-node-agent-windows: the image of this version is for Linux alone: the pods start where --image names one for Windows too",
+        &format!("--use-node-agent-windows: {windows}: the pods start where --image names one for Windows too"),
     );
     for (flag, given) in [
         ("--privileged-node-agent", installation.privileged_node_agent),
@@ -227,7 +228,6 @@ pub fn not_there_yet(installation: &Installation) -> Vec<String> {
     for (flag, given) in [
         ("--csi-snapshot-early-frequent-polling", installation.frequent_snapshot_polling),
         ("--features", has_feature_without_effect(&settings.features)),
-        ("--pod-volume-operation-timeout", !settings.pod_volume_timeout.is_zero()),
     ] {
         say(given, &format!("{flag}: passed on, but the server does nothing with it yet"));
     }
@@ -423,9 +423,6 @@ mod tests {
         assert_eq!(not_there_yet(&with_plugin), [""; 0]);
         let all = not_there_yet(&Installation { node_agent: true, node_agent_windows: true, ..with(settings) });
         let flags: Vec<&str> = all.iter().map(|text| text.split([':', ',']).next().unwrap_or_default()).collect();
-        assert_eq!(
-            flags,
-            ["a snapshot location is made", "--use-node-agent-windows", "--features", "--pod-volume-operation-timeout"]
-        );
+        assert_eq!(flags, ["a snapshot location is made", "--use-node-agent-windows", "--features"]);
     }
 }

@@ -6,11 +6,11 @@ use crate::pod::{
     METRICS_PORT, METRICS_PORT_NAME, NodeSystem, PROGRAM, add_credentials, empty, from_field, mount, node_affinity,
     pull_policy, resources, service_account, with,
 };
-use lifeboat_api::well_known::{LABEL_NAME, LABEL_ROLE, NODE_AGENT, NODE_AGENT_WINDOWS};
+use lifeboat_api::well_known::{
+    HOST_PODS, LABEL_NAME, LABEL_ROLE, NODE_AGENT, NODE_AGENT_WINDOWS, SCRATCH_FOLDER, VARIABLE_SCRATCH,
+};
 use serde_json::{Value, json};
 
-/// The folder at which the node agent sees the volumes of the pods of its node.
-const HOST_PODS: &str = "/host_pods";
 /// The folder at which it sees the volumes of block mode, whatever the kubelet's own folder is.
 const HOST_PLUGINS: &str = "/var/lib/kubelet/plugins";
 
@@ -32,7 +32,7 @@ fn daemon_set(installation: &Installation, name: &str, system: NodeSystem) -> Va
     let mut env = vec![
         from_field("NODE_NAME", "spec.nodeName"),
         from_field("VELERO_NAMESPACE", "metadata.namespace"),
-        json!({"name": "VELERO_SCRATCH_DIR", "value": "/scratch"}),
+        json!({"name": VARIABLE_SCRATCH, "value": SCRATCH_FOLDER}),
     ];
     let (mut mounts, mut volumes) = (Vec::new(), Vec::new());
     if installation.node_agent_host_paths {
@@ -47,7 +47,7 @@ fn daemon_set(installation: &Installation, name: &str, system: NodeSystem) -> Va
                 .map(|(name, folder)| json!({"name": name, "hostPath": {"path": format!("{root}/{folder}")}})),
         );
     }
-    mounts.push(mount("scratch", "/scratch"));
+    mounts.push(mount("scratch", SCRATCH_FOLDER));
     volumes.push(empty("scratch"));
     add_credentials(installation, &mut env, &mut mounts, &mut volumes);
     let mut container = json!({

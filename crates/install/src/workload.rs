@@ -7,7 +7,7 @@ use crate::pod::{
     METRICS_PORT, METRICS_PORT_NAME, NodeSystem, PROGRAM, add_credentials, empty, from_field, mount, node_affinity,
     pull_policy, resources, service_account, with,
 };
-use lifeboat_api::well_known::LABEL_DEPLOY;
+use lifeboat_api::well_known::{LABEL_DEPLOY, SCRATCH_FOLDER, VARIABLE_SCRATCH};
 use lifeboat_api::{Duration, label_value};
 use serde_json::{Value, json};
 
@@ -35,14 +35,14 @@ pub(crate) fn deployment(installation: &Installation) -> Value {
         &json!(installation.pod_annotations),
     );
     let mut env = vec![
-        json!({"name": "VELERO_SCRATCH_DIR", "value": "/scratch"}),
+        json!({"name": VARIABLE_SCRATCH, "value": SCRATCH_FOLDER}),
         from_field("VELERO_NAMESPACE", "metadata.namespace"),
         // By it the server knows which of the pods it is.
         from_field("POD_NAME", "metadata.name"),
         json!({"name": "LD_LIBRARY_PATH", "value": PLUGINS_AT}),
     ];
     let mut mounts =
-        vec![mount(PLUGINS, PLUGINS_AT), mount("scratch", "/scratch"), mount("credential-files", CREDENTIAL_FILES)];
+        vec![mount(PLUGINS, PLUGINS_AT), mount("scratch", SCRATCH_FOLDER), mount("credential-files", CREDENTIAL_FILES)];
     let mut volumes = vec![empty(PLUGINS), empty("scratch"), in_memory("credential-files", CREDENTIAL_FILES_LIMIT)];
     add_credentials(installation, &mut env, &mut mounts, &mut volumes);
     let mut args = server_args(&installation.server);

@@ -26,6 +26,7 @@ pub mod taken_over;
 pub mod writable;
 
 use jiff::{SignedDuration, Timestamp};
+use lifeboat_api::well_known::ANNOTATION_ATTEMPT;
 
 /// The decision about an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,9 +43,6 @@ pub enum Decision<S> {
 /// API server.
 pub const CLOCK_SKEW: SignedDuration = SignedDuration::from_mins(1);
 
-/// Put on an object that a server of ours works on: how many times its work was begun. It is what counts; `status.attempt`
-/// shows it where the definition has that field, which Velero's have not.
-pub const ANNOTATION_ATTEMPT: &str = "lifeboat.io/attempt";
 /// Number of attempts after which an operation has failed.
 pub const MOST_ATTEMPTS: u32 = 3;
 

@@ -68,7 +68,7 @@ pub fn text_of(fields: &[FieldValues; 5]) -> String {
 
 /// All moments of some days at which a schedule is due, by a look at each day, hour and minute.
 #[must_use]
-pub fn times_of(fields: &[FieldValues; 5], zone: &TimeZone, (first, last): (Date, Date)) -> BTreeSet<Timestamp> {
+pub fn times_of(fields: &[FieldValues; 5], zone: &TimeZone, first: Date, last: Date) -> BTreeSet<Timestamp> {
     let [minutes, hours, days, months, weekdays] = fields;
     let mut found = BTreeSet::new();
     for day in first.series(jiff::Span::new().days(1)).take_while(|day| *day <= last) {

@@ -185,9 +185,9 @@ fn action(name: &str, labels: &BTreeMap<String, String>) -> Finding {
     let named = labels.keys().find(|key| *key != LABEL_PLUGIN_CONFIG && key.contains('/'));
     match named.map(String::as_str) {
         Some(action @ "velero.io/change-pvc-node-selector") => Finding::new(
-            SwitchEffect::Missing,
+            SwitchEffect::Works,
             subject,
-            format!("configures {action}, which this version does not have"),
+            format!("configures {action}, which is not read, as by Velero 1.18"),
         ),
         Some(action) => Finding::new(SwitchEffect::Works, subject, format!("configures {action} as before")),
         None => {

@@ -20,7 +20,7 @@ use lifeboat_api::DataPathPhase;
 use lifeboat_cluster::{Cluster, ClusterError};
 use lifeboat_object::ApiResource;
 use lifeboat_operation::Clock;
-use lifeboat_reconcile::{MirroredType, StepBackoff, TaskPanic, Tasks};
+use lifeboat_reconcile::{MirroredType, TaskPanic, Tasks};
 use memory::TransferMemory;
 use std::collections::HashMap;
 use std::mem::{Discriminant, discriminant};
@@ -196,7 +196,7 @@ impl Running {
                 Step::Begin => running += 1,
                 _ => {}
             }
-            if let Some(until) = self.memory.of(&key).paused_until(&step, instant) {
+            if let Some(until) = self.memory.of(&key).retries.paused_until(&discriminant(&step), instant) {
                 self.wake_at(until);
                 continue;
             }
@@ -312,29 +312,29 @@ impl Running {
             Err(died) => {
                 tracing::error!(kind = key.kind.word(), name = key.name, error = %died, "a step failed");
                 if let Some(step) = kind {
-                    remembered.pause(step, |before| StepBackoff::after(before, instant));
+                    remembered.retries.failed(step, instant);
                 }
                 return;
             }
         };
         match acted {
             Ok(Acted::Stored(stored)) => {
-                remembered.succeeded(step);
+                remembered.retries.succeeded(&step);
                 if step == discriminant(&Step::Again { killed: Vec::new() }) {
                     remembered.begin_again();
                 }
                 if step == discriminant(&Step::Note { message: String::new() }) {
-                    remembered.pause(step, |_| StepBackoff::waits(BETWEEN_NOTES, instant));
+                    remembered.retries.waits(step, BETWEEN_NOTES, instant);
                 }
                 self.store(*stored);
             }
-            Ok(Acted::More) => remembered.succeeded(step),
+            Ok(Acted::More) => remembered.retries.succeeded(&step),
             Ok(Acted::Waits(reason, pause)) => {
                 tracing::debug!(kind = key.kind.word(), name = key.name, reason, "waits");
-                remembered.pause(step, |_| StepBackoff::waits(pause, instant));
+                remembered.retries.waits(step, pause, instant);
             }
             Ok(Acted::Moved(moved, stored)) => {
-                remembered.succeeded(step);
+                remembered.retries.succeeded(&step);
                 remembered.has_moved(moved, now);
                 if let Some(stored) = stored {
                     self.store(*stored);
@@ -342,7 +342,7 @@ impl Running {
             }
             Err(e) => {
                 tracing::warn!(kind = key.kind.word(), name = key.name, error = %e, "a step failed, it is tried again");
-                remembered.pause(step, |before| StepBackoff::after(before, instant));
+                remembered.retries.failed(step, instant);
             }
         }
     }

@@ -5,11 +5,10 @@
 
 use crate::pod::{ContainerState, PodView};
 use crate::transfer::Transfer;
+use lifeboat_api::well_known::ANNOTATION_KILLED_MOVERS;
 use lifeboat_mover::protocol::TOLD_TO_END;
 use serde::{Deserialize, Serialize};
 
-/// On transfers: JSON list of [`KilledMover`], oldest first.
-pub(crate) const ANNOTATION_KILLED_MOVERS: &str = "lifeboat.io/killed-movers";
 /// The most movers of a transfer, one after the other.
 pub(crate) const MOST_ATTEMPTS: usize = 3;
 /// Exit codes of processes that were killed, and told to end, by a signal.

@@ -2,7 +2,7 @@
 
 mod raw;
 
-use lifeboat_api::LabelSelector;
+use lifeboat_api::{LabelSelector, UnsupportedPart};
 use lifeboat_object::{ResourceTexts, container_resources};
 use lifeboat_select::Selector;
 use raw::{RawConfig, RawResources};
@@ -214,10 +214,8 @@ fn from_raw(raw: RawConfig, warnings: &mut Vec<String>) -> NodeAgentConfig {
         !cache.storage_class.is_empty()
     });
     if raw.csi_snapshot_metadata_service_configs.is_some_and(|configs| !configs.sa_name.is_empty()) {
-        warnings.push(
-            "csiSnapshotMetadataServiceConfigs has no effect in this version: whole volumes are read, and no changed blocks are asked for"
-                .to_owned(),
-        );
+        let why = UnsupportedPart::ChangedBlockTracking.why();
+        warnings.push(format!("csiSnapshotMetadataServiceConfigs has no effect: it is for {why}"));
     }
     let restore = raw.restore_pvc.unwrap_or_default();
     let resources = raw.pod_resources.and_then(|resources| match resources_of(&resources) {

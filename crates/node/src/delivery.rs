@@ -7,6 +7,7 @@
 use crate::kube::text;
 use crate::transfer::{Delivery, Transfer};
 use lifeboat_api::TargetVolumeSpec;
+use lifeboat_api::well_known::ANNOTATION_DELIVERY;
 use serde_json::{Value, json};
 
 /// The objects of a delivery.
@@ -128,7 +129,7 @@ fn reserve(volume: &Value, target: &Value) -> DeliveryStep {
 pub(crate) fn begin(transfer: &Transfer, delivery: &Delivery) -> Value {
     let text = serde_json::to_string(delivery).unwrap_or_default();
     json!({"metadata": {
-        "resourceVersion": transfer.meta.resource_version, "annotations": {crate::transfer::ANNOTATION_DELIVERY: text},
+        "resourceVersion": transfer.meta.resource_version, "annotations": {ANNOTATION_DELIVERY: text},
     }})
 }
 

@@ -4,7 +4,6 @@ use bytes::Bytes;
 use lifeboat_cluster::{Cluster, ClusterError, Failure, ListRequest, MergePatch, WriteBody};
 use lifeboat_object::ApiResource;
 use serde_json::Value;
-use std::sync::Arc;
 
 /// The name of an object of a type.
 #[derive(Clone, Copy, Debug)]
@@ -63,12 +62,7 @@ impl Kube {
         selector: &str,
         fields: &str,
     ) -> Result<Vec<Value>, ClusterError> {
-        let request = ListRequest {
-            resource: Arc::new(resource),
-            namespace: namespace.map(str::to_owned),
-            selector: selector.to_owned(),
-            metadata_only: false,
-        };
+        let request = ListRequest::all(resource).in_namespace(namespace.map(str::to_owned)).labelled(selector);
         let mut list = self.0.list(request).with_fields(fields.to_owned());
         let mut all = Vec::new();
         while let Some(bodies) = list.next().await? {

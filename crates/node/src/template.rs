@@ -1,9 +1,7 @@
 //! The pod template of the node agent's DaemonSet, from which the movers' pods inherit. Pure.
 
+use lifeboat_api::well_known::HOST_PODS;
 use serde_json::Value;
-
-/// The container's path at which a node agent has the pods' directories of its node.
-pub(crate) const HOST_PODS: &str = "/host_pods";
 
 /// The volume of the agent with the directories of the kubelet's plugins.
 const HOST_PLUGINS: &str = "host-plugins";

@@ -4,16 +4,14 @@
 //! [`TransferKind`] and [`TransferRequest`].
 
 pub(crate) use crate::kind::TransferKind;
-use lifeboat_api::well_known::LABEL_EXPOSE_ON_GOING;
+use lifeboat_api::well_known::{ANNOTATION_DELIVERY, LABEL_EXPOSE_ON_GOING};
 use lifeboat_api::{
-    DataDownload, DataDownloadSpec, DataMoveProgress, DataPathPhase, DataUpload, DataUploadSpec, NodeOs, ObjectMeta,
-    ObjectReference, PodVolumeBackup, PodVolumeBackupSpec, PodVolumeRestore, PodVolumeRestoreSpec, Time, UploaderType,
+    DataDownload, DataDownloadSpec, DataMoveProgress, DataMover, DataPathPhase, DataUpload, DataUploadSpec, NodeOs,
+    ObjectMeta, ObjectReference, PodVolumeBackup, PodVolumeBackupSpec, PodVolumeRestore, PodVolumeRestoreSpec, Time,
+    UnsupportedPart, UploaderType,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-
-/// On DataDownloads: the bytes are written, and the volume is on its way to the claim. JSON of a [`Delivery`].
-pub(crate) const ANNOTATION_DELIVERY: &str = "lifeboat.io/delivery";
 
 /// The volume that a transfer is asked for.
 #[derive(Clone, Debug, PartialEq)]
@@ -186,33 +184,25 @@ impl Transfer {
         match &self.request {
             TransferRequest::PodVolumeRestore(spec) => match spec.uploader_type {
                 UploaderType::Kopia | UploaderType::Unset => Support::Ours,
-                UploaderType::Restic => Support::Refused(
-                    "the volume was saved with restic, which this version does not read: restore it with Velero 1.18 or older"
-                        .to_owned(),
-                ),
+                UploaderType::Restic => Support::Refused(UnsupportedPart::Restic.refusal_of_restore()),
             },
             TransferRequest::PodVolumeBackup(spec) => match spec.uploader_type {
                 UploaderType::Kopia | UploaderType::Unset => Support::Ours,
-                UploaderType::Restic => Support::Refused(
-                    "the volume is to be saved with restic, which this version does not write: set --uploader-type=kopia at the server".to_owned(),
-                ),
+                UploaderType::Restic => Support::Refused(UnsupportedPart::Restic.refusal_of_backup()),
             },
-            TransferRequest::DataDownload(spec) => match spec.data_mover.as_str() {
-                "" | "velero" | "velero-fs" => Support::Ours,
-                "velero-block" => Support::Refused(
-                    "the volume was saved by the data mover velero-block, which this version does not read".to_owned(),
-                ),
-                _ => Support::Foreign,
+            TransferRequest::DataDownload(spec) => match DataMover::of(&spec.data_mover) {
+                DataMover::NodeAgent => Support::Ours,
+                DataMover::Block => Support::Refused(UnsupportedPart::BlockDataMover.refusal_of_restore()),
+                DataMover::ThirdParty => Support::Foreign,
             },
-            TransferRequest::DataUpload(spec) => match (spec.data_mover.as_str(), &spec.csi_snapshot) {
-                ("" | "velero" | "velero-fs", Some(snapshot)) if !snapshot.volume_snapshot.is_empty() => Support::Ours,
-                ("" | "velero" | "velero-fs", _) => Support::Refused(
-                    "it names no VolumeSnapshot in spec.csiSnapshot: only the snapshots of CSI drivers can be moved".to_owned(),
+            TransferRequest::DataUpload(spec) => match (DataMover::of(&spec.data_mover), &spec.csi_snapshot) {
+                (DataMover::NodeAgent, Some(snapshot)) if !snapshot.volume_snapshot.is_empty() => Support::Ours,
+                (DataMover::NodeAgent, _) => Support::Refused(
+                    "it names no VolumeSnapshot in spec.csiSnapshot: only the snapshots of CSI drivers can be moved"
+                        .to_owned(),
                 ),
-                ("velero-block", _) => Support::Refused(
-                    "the snapshot is to be moved by the data mover velero-block, which this version does not have: leave spec.datamover out of the Backup".to_owned(),
-                ),
-                _ => Support::Foreign,
+                (DataMover::Block, _) => Support::Refused(UnsupportedPart::BlockDataMover.refusal_of_backup()),
+                (DataMover::ThirdParty, _) => Support::Foreign,
             },
         }
     }

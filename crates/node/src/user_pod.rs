@@ -2,9 +2,10 @@
 
 use crate::pod::{ContainerState, PodView};
 use crate::transfer::TransferKind;
+use lifeboat_api::well_known::{RESTIC_WAIT, RESTORE_WAIT};
 
 /// The init container that waits for the volumes of its pod, and its old name.
-const WAITING: [&str; 2] = ["restore-wait", "restic-wait"];
+const WAITING: [&str; 2] = [RESTORE_WAIT, RESTIC_WAIT];
 /// States of a container that never begins.
 const STUCK: [&str; 6] = [
     "ImagePullBackOff",

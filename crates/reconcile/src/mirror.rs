@@ -107,13 +107,9 @@ impl MirroredType {
     async fn list(&self) -> Result<(Vec<Bytes>, String), ClusterError> {
         let mut tries = 0;
         loop {
-            let mut list = self.cluster.list(ListRequest {
-                resource: Arc::clone(&self.resource),
-                namespace: self.namespace.clone(),
-                selector: String::new(),
-                metadata_only: self.metadata_only,
-            });
-            list = list.with_fields(self.fields.clone());
+            let all = ListRequest::all(Arc::clone(&self.resource)).in_namespace(self.namespace.clone());
+            let request = ListRequest { metadata_only: self.metadata_only, ..all };
+            let mut list = self.cluster.list(request).with_fields(self.fields.clone());
             let mut all = Vec::new();
             while let Some(bodies) = list.next().await? {
                 all.extend(bodies);

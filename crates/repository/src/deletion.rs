@@ -57,9 +57,8 @@ pub async fn delete_snapshots(
     owner: SnapshotOwner<'_>,
     options: WriterOptions,
 ) -> Result<DeletedSnapshots, RepositoryError> {
-    let WriterOptions { random, open } = options;
-    let write = write_options(&random, &open, UPLOADS);
-    let repository = match crate::open(blobs.clone(), password, open).await {
+    let write = write_options(&options, UPLOADS);
+    let repository = match crate::open(blobs.clone(), password, options.open).await {
         Err(RepositoryError::Kopia(KopiaError::NotARepository { .. })) if is_empty(&*blobs).await? => {
             return Ok(DeletedSnapshots { ends: vec![DeletedSnapshot::Missing; ids.len()], unnamed: 0 });
         }

@@ -61,7 +61,7 @@ pub async fn maintain(
     let run = MaintenanceOptions {
         requested: Requested::Due,
         identity: OWNER.to_owned(),
-        write: write_options(&options.random, &options.open, UPLOADS),
+        write: write_options(options, UPLOADS),
     };
     let deletions = Mutex::new(Vec::new());
     let on_step = |step: &Step| {

@@ -42,8 +42,12 @@ impl Ground {
         }
     }
 
+    fn writer_options(&self, random: Random) -> WriterOptions {
+        WriterOptions { random, open: self.open_options() }
+    }
+
     fn options(&self) -> EnsureOptions {
-        EnsureOptions { may_create: true, full_maintenance: None, random: seeded(1), open: self.open_options() }
+        EnsureOptions { may_create: true, full_maintenance: None, writer: self.writer_options(seeded(1)) }
     }
 
     async fn ensure(&self) -> Result<(), RepositoryError> {
@@ -119,7 +123,7 @@ async fn a_creation_killed_at_any_put_is_finished_by_the_next() {
             let ground = Ground::new();
             let deadly = blobs_of(Arc::new(Deadly::new(ground.bucket.clone(), puts, takes_last)), "shop");
             finished += usize::from(ensure(deadly, &password(), &ground.options()).await.is_ok());
-            let again = EnsureOptions { random: seeded(2), ..ground.options() };
+            let again = EnsureOptions { writer: ground.writer_options(seeded(2)), ..ground.options() };
             ensure(ground.blobs(), &password(), &again).await.unwrap();
             let parameters = ground.opened().await.maintenance_parameters().await.unwrap();
             assert_eq!(parameters.owner, "default@default", "after {puts} puts");
@@ -178,7 +182,7 @@ async fn white_space_around_the_password_does_not_count() {
     open(ground.blobs(), padded, ground.open_options()).await.unwrap();
     let wrong = Password::new("wrong".to_owned());
     let error = ensure(ground.blobs(), &wrong, &ground.options()).await.unwrap_err();
-    assert!(matches!(error, RepositoryError::Kopia(KopiaError::WrongPassword { .. })), "{error}");
+    assert!(error.is_wrong_password(), "{error}");
 }
 
 /// Saves a pinned snapshot of a backup with this UID, and gives its ID.

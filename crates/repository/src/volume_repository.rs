@@ -17,6 +17,9 @@ use std::time::Duration;
 /// (velero: pkg/repository/udmrepo/repo_options.go).
 pub const CLIENT_NAME: &str = "default";
 
+/// The password that Velero gives to its repositories, unless its Secret had another one before.
+pub const DEFAULT_PASSWORD: &str = "static-passw0rd";
+
 /// The owner of the maintenance of Velero's repositories.
 pub(crate) const OWNER: &str = "default@default";
 /// The most bytes of `kopia.repository`.
@@ -31,10 +34,8 @@ pub struct EnsureOptions {
     pub may_create: bool,
     /// The interval of full maintenance, `fullMaintenanceInterval` of the configuration.
     pub full_maintenance: Option<Duration>,
-    /// The source of random bytes.
-    pub random: Random,
-    /// The clock, and the folder, memory and threads for a repository that has to be opened to be finished.
-    pub open: OpenOptions,
+    /// The options with which a repository is made, and opened where it has to be finished.
+    pub writer: WriterOptions,
 }
 
 /// The reason why a repository cannot be used.
@@ -73,6 +74,14 @@ pub enum RepositoryError {
     /// The format or the bucket.
     #[error(transparent)]
     Kopia(#[from] KopiaError),
+}
+
+impl RepositoryError {
+    /// Returns true if the repository does not open with the password.
+    #[must_use]
+    pub fn is_wrong_password(&self) -> bool {
+        matches!(self, Self::Kopia(KopiaError::WrongPassword { .. }))
+    }
 }
 
 /// Options with which a repository is opened to be written.
@@ -114,15 +123,15 @@ pub async fn ensure(
         if !options.may_create {
             return Err(RepositoryError::ReadOnly { repository: described() });
         }
-        create(blobs.clone(), &password, &options.random).await?;
+        create(blobs.clone(), &password, &options.writer.random).await?;
     }
-    let format = Repository::read_format(blobs.clone(), password.clone(), options.open.clock.clone()).await?;
+    let format = Repository::read_format(blobs.clone(), password.clone(), options.writer.open.clock.clone()).await?;
     match read_marker(&Blobs::open(blobs.clone()).await?, &format.unique_id).await? {
         Marker::Own => Ok(()),
         Marker::Foreign => Err(RepositoryError::ForeignMarker { repository: described() }),
         Marker::Missing if !options.may_create => Ok(()),
         Marker::Missing => {
-            let repository = Repository::open(blobs.clone(), password, options.open.clone()).await?;
+            let repository = Repository::open(blobs.clone(), password, options.writer.open.clone()).await?;
             own_maintenance(&repository, options).await?;
             Ok(put_marker(repository.blobs(), &format.unique_id).await?)
         }
@@ -161,12 +170,12 @@ async fn own_maintenance(repository: &Repository, options: &EnsureOptions) -> Re
     if let Some(interval) = options.full_maintenance {
         parameters.full.interval = i64::try_from(interval.as_nanos()).unwrap_or(i64::MAX);
     }
-    let write = write_options(&options.random, &options.open, UPLOADS);
+    let write = write_options(&options.writer, UPLOADS);
     set_parameters(&repository.writer(write).await?, &parameters).await
 }
 
 /// Options of a writer with Velero's name, which has the memory and threads with which the repository is opened.
-pub(crate) fn write_options(random: &Random, open: &OpenOptions, uploads: usize) -> WriteOptions {
+pub(crate) fn write_options(WriterOptions { random, open }: &WriterOptions, uploads: usize) -> WriteOptions {
     WriteOptions {
         user: CLIENT_NAME.to_owned(),
         host: CLIENT_NAME.to_owned(),

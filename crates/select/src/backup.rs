@@ -354,10 +354,10 @@ fn scoped_types(
     let mut cluster_includes = resolver.scoped(&spec.included_cluster_scoped_resources, false);
     let mut cluster_excludes = resolver.scoped(&spec.excluded_cluster_scoped_resources, false);
     if let Some([included, excluded, in_cluster, not_in_cluster]) = policies.and_then(ResourcePolicies::lists) {
-        let more = (resolver.scoped(included, true), resolver.scoped(excluded, true));
-        add_lists(&mut namespaced_includes, &mut namespaced_excludes, more);
-        let more = (resolver.scoped(in_cluster, false), resolver.scoped(not_in_cluster, false));
-        add_lists(&mut cluster_includes, &mut cluster_excludes, more);
+        let (included, excluded) = (resolver.scoped(included, true), resolver.scoped(excluded, true));
+        add_lists(&mut namespaced_includes, &mut namespaced_excludes, included, excluded);
+        let (included, excluded) = (resolver.scoped(in_cluster, false), resolver.scoped(not_in_cluster, false));
+        add_lists(&mut cluster_includes, &mut cluster_excludes, included, excluded);
     }
     // In Velero the automatic excludes count as filters, so that no backup is ever unfiltered and cluster-scoped types
     // stay out of all of them. The documentation promises them, and so do we.
@@ -374,7 +374,7 @@ fn scoped_types(
 }
 
 /// Adds the lists of a policy to those of the spec, which win (velero: pkg/util/collections/includes_excludes.go).
-fn add_lists(includes: &mut Vec<String>, excludes: &mut Vec<String>, (included, excluded): (Vec<String>, Vec<String>)) {
+fn add_lists(includes: &mut Vec<String>, excludes: &mut Vec<String>, included: Vec<String>, excluded: Vec<String>) {
     let matches = |list: &[String], name: &str| list.iter().any(|one| one == "*") || Globs::new(list).matches(name);
     for name in excluded {
         if !matches(includes, &name) && !matches(excludes, &name) {

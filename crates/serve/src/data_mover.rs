@@ -4,7 +4,7 @@ use crate::mover::args::{ModeOfVolume, MoverArgs};
 use crate::mover::{backup, restore};
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
-use lifeboat_api::{DataDownload, DataUpload};
+use lifeboat_api::{DataDownload, DataUpload, UnsupportedPart};
 use lifeboat_terminal::flags;
 use lifeboat_terminal::flags::globals::Globals;
 use std::path::PathBuf;
@@ -60,9 +60,8 @@ pub struct DataMoverBackupArgs {
 impl DataMoverBackupArgs {
     async fn run(self, globals: &Globals) -> Result<ExitCode> {
         if [&self.change_id, &self.volume_id, &self.snapshot_id].into_iter().any(|id| !id.is_empty()) {
-            bail!(
-                "--change-id, --volume-id and --snapshot-id: this version reads whole volumes, without changed block tracking"
-            );
+            let part = UnsupportedPart::ChangedBlockTracking;
+            bail!("--change-id, --volume-id and --snapshot-id are for {}; {}", part.why(), part.next_of_backup());
         }
         let transfer = self.mover.transfer(&self.data_upload, self.volume_mode.into())?;
         self.mover.run(globals, None, async |env| backup::<DataUpload>(env, &transfer).await).await

@@ -5,6 +5,7 @@ use crate::logrus::{self, LogFormat, LogLevel};
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use lifeboat_api::Duration;
+use lifeboat_api::well_known::HOST_PODS;
 use lifeboat_node::{AgentSettings, Names, prepare, run, serve};
 use lifeboat_terminal::flags;
 use lifeboat_terminal::flags::globals::Globals;
@@ -52,7 +53,7 @@ pub struct NodeAgentArgs {
     #[arg(long, env = "NODE_NAME", hide = true, value_name = "NAME")]
     node_name: Option<String>,
     /// The directory with the pods' directories of the node
-    #[arg(long, hide = true, default_value = "/host_pods", value_name = "DIRECTORY")]
+    #[arg(long, hide = true, default_value = HOST_PODS, value_name = "DIRECTORY")]
     host_pods: PathBuf,
 }
 

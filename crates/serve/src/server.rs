@@ -11,6 +11,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum, value_parser};
 use jiff::tz::TimeZone;
 use lifeboat_api::Duration;
+use lifeboat_api::well_known::VARIABLE_SCRATCH;
 use lifeboat_archive::ReadLimits;
 use lifeboat_control::{Controller, MaintenanceJobSettings, Options, RepositorySettings};
 use lifeboat_plugin::PluginName;
@@ -185,7 +186,7 @@ pub struct ServerArgs {
     #[arg(long, value_name = "DIRECTORY")]
     directory_root: Option<PathBuf>,
     /// A folder for what memory cannot hold
-    #[arg(long, env = "VELERO_SCRATCH_DIR", value_name = "DIRECTORY")]
+    #[arg(long, env = VARIABLE_SCRATCH, value_name = "DIRECTORY")]
     scratch: Option<PathBuf>,
 }
 

@@ -44,7 +44,8 @@ pub async fn until_interrupted<T>(doing: impl Future<Output = Result<T>>, otherw
 /// When there is no such backup, or it cannot be had or read.
 pub async fn backup(
     name: &str,
-    (bucket, server): (Option<&str>, &FromServerArgs),
+    bucket: Option<&str>,
+    server: &FromServerArgs,
     globals: &Globals,
     folder: &Path,
 ) -> Result<OpenBackup> {

@@ -342,8 +342,7 @@ impl Search<'_> {
             BackupsLocation::Server(_) => of_cluster(self.globals.client().await?.list("").await?),
         };
         if let BackupChoice::Kept { backup, has_ended } = source {
-            let kept = (backup, has_ended);
-            let (backup, said) = backup_of(kept, &usable, self.wanted).map_err(anyhow::Error::msg)?;
+            let (backup, said) = backup_of(backup, has_ended, &usable, self.wanted).map_err(anyhow::Error::msg)?;
             errors::warn(Some(&said));
             if let Some(backup) = backup {
                 return Ok(one(backup.clone()));

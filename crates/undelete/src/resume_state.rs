@@ -87,7 +87,8 @@ impl ResumeState {
 /// # Errors
 /// When it cannot be read.
 pub(super) fn backup_of<'a>(
-    (kept, has_ended): (&OfBackup, bool),
+    kept: &OfBackup,
+    has_ended: bool,
     usable: &'a UsableBackups,
     wanted: &impl Display,
 ) -> Result<(Option<&'a Backup>, String), String> {
@@ -207,7 +208,7 @@ mod tests {
             ("c", "u", false, Err(unreadable.to_owned())),
         ] {
             let kept = OfBackup { name: name.to_owned(), uid: uid.to_owned() };
-            assert_eq!(backup_of((&kept, has_ended), &usable, &"cm/a"), expected, "{name} {uid} {has_ended}");
+            assert_eq!(backup_of(&kept, has_ended, &usable, &"cm/a"), expected, "{name} {uid} {has_ended}");
         }
     }
 }

@@ -34,7 +34,7 @@ pub use restore_plan::{
     BackupOrigin, ClaimCopy, ClaimData, ClaimOfVolume, FileFormat, FileVolume, FilesOfPods, Loss, MovedSnapshot,
     Movers, PodFiles, PodName, RecordedMethod, RecordedVolumes, RestoreMeans, RestoreMethod, RetainedFacts,
     RetainedPlan, RetainedVolume, SavedClaim, SavedFiles, SavedVolume, UnsupportedMethod, VolumeFiles, VolumeHere,
-    VolumeOfClaim, VolumePermissions, VolumeRefusal, is_foreign, plan_claim, plan_retained, plan_volume,
+    VolumeOfClaim, VolumePermissions, VolumeRefusal, plan_claim, plan_retained, plan_volume,
 };
 pub use verdict::{
     BackupMovers, Blocker, DriverSnapshot, Flags, Group, GroupTrouble, Method, MethodReason, MissingMover, Verdict,

@@ -1,8 +1,7 @@
 //! Verdicts on volumes, with their reasons.
 
 use crate::class::ClassTrouble;
-use crate::restore_plan::is_foreign;
-use lifeboat_api::{BackupSpec, Features, VolumeGroupFallback};
+use lifeboat_api::{BackupSpec, DataMover, Features, VolumeGroupFallback};
 
 /// The settings of the backup and the server for all volumes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -78,7 +77,7 @@ impl BackupMovers {
     #[must_use]
     pub fn lack_of(self, method: &Method) -> Option<MissingMover> {
         match method {
-            Method::MovedCsiSnapshot { data_mover, .. } if is_foreign(data_mover) => {
+            Method::MovedCsiSnapshot { data_mover, .. } if !DataMover::of(data_mover).is_of_velero() => {
                 (!self.are_asked).then_some(MissingMover::Server)
             }
             Method::MovedCsiSnapshot { .. } | Method::FsBackup { .. } => {

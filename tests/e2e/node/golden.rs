@@ -103,7 +103,6 @@ fn what_velero_has_backed_up_comes_back_from_the_snapshots_of_its_driver() {
         place.ground.until_in(&place.own, "backup", backup, "Completed");
         let into = format!("{}-{backup}", place.shop);
         let spec = json!({"backupName": backup, "namespaceMapping": {"vol": into}});
-        // Files of pods lie in a repository, which this version does not read.
         place.ground.create(&json!({"apiVersion": "velero.io/v1", "kind": "Restore", "spec": spec,
             "metadata": {"name": backup, "namespace": place.own, "annotations": {"lifeboat.io/allow-empty-volumes": "true"}}}));
         let restore = place.ground.until_in(&place.own, "restore", backup, "Completed");

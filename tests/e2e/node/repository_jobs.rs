@@ -62,7 +62,7 @@ fn repositories_are_maintained_by_jobs() {
     assert_eq!(noted["full"]["reason"], "full maintenance has not run yet");
 
     let described = place.lifeboat(&["repo", "describe", &name]);
-    assert!(described.out.contains("Last full Maintenance:"), "{described:?}");
+    assert!(described.out.contains("Last Full Maintenance:"), "{described:?}");
 
     // What was maintained still restores.
     place.lose(&place.shop);

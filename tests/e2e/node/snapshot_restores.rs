@@ -151,7 +151,7 @@ fn a_claim_without_a_volume_is_waited_for_until_the_timeout_and_reported() {
     let restore = place.ground.until_in(&place.own, "restore", "r", "PartiallyFailed");
     assert_eq!(restore["status"]["errors"], 1, "{restore}");
     let described = place.lifeboat(&["restore", "describe", "r", "--details"]).out;
-    let why = "fail to patch dynamic PV, err: nobody waits longer than 12 s (--resource-timeout): the claim is Pending; its snapshot is ready";
+    let why = "fail to patch dynamic PV, err: gave up after 12 s (--resource-timeout of the server): the claim is Pending; its snapshot is ready";
     assert!(described.contains(why) && described.contains("PVC: data"), "{described}");
     bound_volume(&place, &place.shop, "good");
     eventually("the objects of the failed claim are gone", || {

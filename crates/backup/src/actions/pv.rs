@@ -5,7 +5,9 @@ use crate::actions::read::key;
 use async_trait::async_trait;
 use lifeboat_action::{ActionError, ActionScope, BackupItemAction, BackupItemInput, BackupItemOutput};
 use lifeboat_api::Backup;
-use lifeboat_api::well_known::{ANNOTATION_BACKUP_MUST_INCLUDE, LABEL_BACKUP_NAME, LABEL_RESTORE_NAME};
+use lifeboat_api::well_known::{
+    ANNOTATION_BACKUP_MUST_INCLUDE, LABEL_BACKUP_NAME, LABEL_RESTORE_NAME, LABEL_VOLUME_SNAPSHOT_NAME,
+};
 use lifeboat_object::{Head, Item, ObjectKey, Text, is_there, view};
 use serde::Deserialize;
 use serde_json::Value;
@@ -85,7 +87,7 @@ pub(crate) fn volume_key(name: &str) -> ObjectKey {
 }
 
 /// Labels that say where the data of a claim came from.
-const STALE_LABELS: [&str; 3] = [LABEL_RESTORE_NAME, ANNOTATION_BACKUP_MUST_INCLUDE, "velero.io/volume-snapshot-name"];
+const STALE_LABELS: [&str; 3] = [LABEL_RESTORE_NAME, ANNOTATION_BACKUP_MUST_INCLUDE, LABEL_VOLUME_SNAPSHOT_NAME];
 
 /// Takes out of a bound claim the fields that tie it to the source of its data (velero: pkg/backup/actions). Works on
 /// the untyped object: Velero loses unknown fields here, we do not. Returns true if anything was taken out.

@@ -2,13 +2,12 @@
 
 use crate::output::entry::ArchiveEntry;
 use lifeboat_api::well_known::LABEL_ASYNC_OPERATION_ID;
-use lifeboat_api::{DataPathPhase, DataUpload, OperationPhase, Resource};
+use lifeboat_api::{DataMover, DataPathPhase, DataUpload, OperationPhase, Resource};
 use lifeboat_archive::operations::BackupOperation;
 use lifeboat_archive::volume_info::{BackupVolumeInfo, CSI_SNAPSHOT, FAILED, SUCCEEDED, UPLOAD_INFO, UploadInfo};
 use lifeboat_object::{GroupResource, ObjectKey};
 use lifeboat_volume::csi::MovedSnapshots;
 use lifeboat_volume::facts::ClaimKey;
-use lifeboat_volume::is_foreign;
 use std::collections::{BTreeSet, HashMap};
 
 /// The DataUploads among objects that were saved, by name.
@@ -121,7 +120,8 @@ pub(crate) fn moved_snapshots(volumes: Option<&Vec<BackupVolumeInfo>>) -> MovedS
         (!group.is_empty()).then(|| (volume.pvc_namespace.clone(), group.to_owned()))
     };
     let is_left = |volume: &&BackupVolumeInfo| {
-        volume.result == SUCCEEDED && upload_info(volume).is_some_and(|info| is_foreign(&info.data_mover))
+        volume.result == SUCCEEDED
+            && upload_info(volume).is_some_and(|info| !DataMover::of(&info.data_mover).is_of_velero())
     };
     let all = || volumes.into_iter().flatten();
     let kept: BTreeSet<(String, String)> =

@@ -18,7 +18,6 @@ use lifeboat_store::StoreError;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// Lists the snapshots that a backup has in repositories, where they are found when its files are gone.
 ///
@@ -123,8 +122,8 @@ async fn listed(
     selector: String,
     env: &Env,
 ) -> Result<Vec<Value>, ClusterError> {
-    let (resource, namespace) = (Arc::new(resource), Some(namespace.to_owned()));
-    let mut list = env.cluster.list(ListRequest { resource, namespace, selector, metadata_only: false });
+    let request = ListRequest::all(resource).in_namespace(namespace.to_owned()).labelled(selector);
+    let mut list = env.cluster.list(request);
     let mut found = Vec::new();
     while let Some(bodies) = list.next().await? {
         found.extend(bodies.iter().filter_map(|body| serde_json::from_slice::<Value>(body).ok()));

@@ -79,7 +79,7 @@ pub async fn check_policies(namespace: &str, name: &str, cluster: &Cluster) -> R
 /// The properties of resource policies that can be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CheckedPolicies {
-    /// True when a rule asks for a mover of volume data, which this version does not have: a backup that has a volume
+    /// True when a rule asks for a mover of volume data, which needs a node agent: a backup that has a volume
     /// to which the rule applies is refused.
     pub ask_for_movers: bool,
 }

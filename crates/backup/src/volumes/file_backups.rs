@@ -7,7 +7,7 @@ use lifeboat_api::Backup;
 use lifeboat_archive::volume_info::PodVolumeBackupInfo;
 use lifeboat_object::ResultScope;
 use lifeboat_volume::facts::ClaimKey;
-use lifeboat_volume::fs_backup::{FileBackupEnd, FileBackupSettings, FileBackups, has_node_agent};
+use lifeboat_volume::fs_backup::{FileBackupEnd, FileBackupSettings, FileBackups, has_node_agent, unseen_node_agent};
 use lifeboat_volume::{BackupMovers, DecidedVolume, Method, Report, Reports, Verdicts};
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub(crate) async fn find_movers(backup: &Backup, settings: &Settings, env: &Env)
     }
     let has_node_agent = match has_node_agent(&env.cluster, namespace).await {
         Err(e) if e.is_denied() => {
-            let text = format!("the server may not see if there is a node agent, so none is used: {e}");
+            let text = unseen_node_agent(namespace, &e);
             env.operation.journal.warn(&ResultScope::Velero, text);
             false
         }

@@ -50,7 +50,7 @@ impl BrowseArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
         let folder = self.scratch.folder()?;
         let terminate = terminated()?;
-        let open = backup_source::backup(&self.name, (self.bucket.as_deref(), &self.server), globals, folder.path());
+        let open = backup_source::backup(&self.name, self.bucket.as_deref(), &self.server, globals, folder.path());
         let opened = Box::pin(until_interrupted(open, "interrupted before the backup was open")).await;
         let OpenBackup { store, what, .. } = opened?;
         let options = SandboxOptions {

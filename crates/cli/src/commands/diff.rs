@@ -146,7 +146,7 @@ impl DiffArgs {
     }
 
     async fn open(&self, name: &str, globals: &Globals, folder: &Path) -> Result<OpenBackup> {
-        backup_source::backup(name, (self.bucket.as_deref(), &self.server), globals, folder).await
+        backup_source::backup(name, self.bucket.as_deref(), &self.server, globals, folder).await
     }
 
     /// Returns the scope that is asked for; a type that neither side knows is refused.

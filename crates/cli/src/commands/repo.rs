@@ -19,6 +19,7 @@ pub(crate) mod verify;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use lifeboat_api::UnsupportedPart;
 use lifeboat_bucket::{BlobStore, ListOptions};
 use lifeboat_kopia::content::IndexSource;
 use lifeboat_kopia::crypto::Password;
@@ -181,9 +182,8 @@ async fn of_velero(bucket: Arc<dyn BlobStore>, namespace: &str) -> Result<Arc<dy
     };
     if !has(&prefix).await? {
         if has(&format!("restic/{namespace}/")).await? {
-            bail!(
-                "the repository of namespace {namespace} is one of restic, which this version cannot read: use restic"
-            );
+            let why = UnsupportedPart::Restic.why();
+            bail!("the repository of namespace {namespace} is {why}: use the program restic");
         }
         bail!(
             "{} has nothing below {prefix}: namespace {namespace} has no kopia repository there (a server makes one for each \
@@ -252,7 +252,7 @@ mod tests {
         let opened = of_velero(bucket.clone(), "shop").await.unwrap();
         assert!(opened.exists("kopia.repository").await.unwrap());
         let restic = of_velero(bucket.clone(), "old").await.unwrap_err().to_string();
-        assert!(restic.contains("is one of restic"), "{restic}");
+        assert!(restic.contains("is a repository of restic"), "{restic}");
         // A name that only begins like another is none.
         let missing = of_velero(bucket, "sho").await.unwrap_err().to_string();
         assert!(missing.contains("has nothing below kopia/sho/"), "{missing}");

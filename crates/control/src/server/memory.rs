@@ -8,14 +8,14 @@ use lifeboat_api::NamespacedName;
 use lifeboat_api::{BackupStorageLocation, BackupStorageLocationSpec};
 use lifeboat_lifecycle::phase;
 use lifeboat_lifecycle::phase::queue::QueueMove;
-use lifeboat_reconcile::{StepBackoff, TaskKey};
+use lifeboat_reconcile::{RetryMemory, TaskKey};
 use std::collections::HashMap;
 use tokio::time::Instant;
 
 /// Steps that failed, and the steps that were begun last.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
-    pub(super) failures: HashMap<Key, StepBackoff>,
+    pub(super) failures: RetryMemory<Key>,
     /// When a backup left the queue.
     pub(super) started: Option<Instant>,
     /// True once the location that the flag names was looked at, which is done only once.
@@ -43,7 +43,7 @@ impl Memory {
     /// Forgets failures, validations and messages of objects that are gone.
     pub(super) fn looked(&mut self, world: &World) {
         self.default_is_marked = true;
-        self.failures.retain(|key, _| is_there(key, world));
+        self.failures.retain(|key| is_there(key, world));
         self.validated.retain(|key, _| world.locations.get(key).is_some());
         self.told.retain(|key, _| world.schedules.get(key).is_some());
     }
@@ -66,7 +66,7 @@ impl Memory {
     /// Notes that a step has succeeded, with these effects. A sync that failed within it counts as a failure of the
     /// sync.
     pub(super) fn succeeded(&mut self, key: &Key, effects: &[Effect], now: Instant) {
-        self.failures.remove(key);
+        self.failures.succeeded(key);
         for effect in effects {
             if let Effect::NotSynced(location, why) = effect {
                 self.failed(Key::Sync(location.clone()), why, now);
@@ -82,15 +82,13 @@ impl Memory {
         if let Key::Schedule(schedule) = &key {
             self.told.remove(schedule);
         }
-        let failure = match why {
-            StepError::NotYet(pause) => StepBackoff::waits(*pause, now),
-            _ => StepBackoff::after(self.failures.get(&key).copied(), now),
-        };
-        if failure.count > 0 {
-            let (count, pause) = (failure.count, failure.until - now);
-            tracing::warn!(?key, error = %why, count, "a step was not finished, trying again in {pause:?}");
+        if let StepError::NotYet(pause) = why {
+            self.failures.waits(key, *pause, now);
+            return;
         }
-        self.failures.insert(key, failure);
+        let failure = self.failures.failed(key.clone(), now);
+        let (count, pause) = (failure.count, failure.until - now);
+        tracing::warn!(?key, error = %why, count, "a step was not finished, trying again in {pause:?}");
     }
 }
 
@@ -115,9 +113,10 @@ mod tests {
         let (now, key) = (Instant::now(), Key::Status(named("s")));
         let mut memory = Memory::default();
         memory.failed(key.clone(), &StepError::Because("no".into()), now);
-        assert_eq!(memory.failures[&key].count, 1);
+        let known = |memory: &Memory| memory.failures.get(&key).map(|failure| (failure.count, failure.until - now));
+        assert_eq!(known(&memory), Some((1, Duration::from_millis(200))));
         memory.failed(key.clone(), &StepError::NotYet(Duration::from_secs(5)), now);
-        assert_eq!((memory.failures[&key].count, memory.failures[&key].until - now), (0, Duration::from_secs(5)));
+        assert_eq!(known(&memory), Some((0, Duration::from_secs(5))));
     }
 
     /// Else a sync that is due would be tried with each validation, which may be every second.
@@ -151,7 +150,7 @@ mod tests {
             memory.failed(Key::Restore(named(&n.to_string())), &StepError::Because("no".into()), now);
         }
         memory.looked(&world);
-        assert_eq!(memory.failures.len(), 2000);
-        assert!(memory.failures.keys().all(|key| matches!(key, Key::Backup(_))));
+        let known: Vec<&Key> = memory.failures.iter().map(|(key, _)| key).collect();
+        assert!(known.len() == 2000 && known.iter().all(|key| matches!(key, Key::Backup(_))));
     }
 }

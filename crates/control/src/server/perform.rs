@@ -17,7 +17,7 @@ pub(super) async fn perform(context: &Context, work: KeyedStep, stop: Cancellati
     }
     match step {
         ServerStep::Unreadable(kind, object, step, location) => {
-            of_unreadable(context, kind, (&object, step), location.as_ref()).await
+            of_unreadable(context, kind, &object, step, location.as_ref()).await
         }
         ServerStep::Mark { location, default } => work::location::mark_default(context, location, default).await,
         ServerStep::Validate(location, known) => work::location::validate(context, location, known).await,
@@ -62,7 +62,8 @@ fn foreign(key: &Key, namespace: &str) -> Option<String> {
 async fn of_unreadable(
     context: &Context,
     kind: MirroredKind,
-    (object, step): (&Unreadable, unreadable_step::Step),
+    object: &Unreadable,
+    step: unreadable_step::Step,
     location: Option<&BackupStorageLocation>,
 ) -> StepResult {
     match kind {
@@ -88,7 +89,7 @@ async fn of_expiry(
         expiry::Step::Delete => work::expiry::delete(context, backup, location).await,
         expiry::Step::Prolong { until, by, note } => {
             let change = work::keep::KeepChange { until: Some(until), note: note.map(|note| *note) };
-            work::keep::prolong(context, backup, location, (&by, change)).await
+            work::keep::prolong(context, backup, location, &by, change).await
         }
         expiry::Step::Record { note } => {
             let change = work::keep::KeepChange { until: None, note: note.map(|note| *note) };

@@ -173,12 +173,11 @@ impl<'a> Planner<'a> {
         if self.taken.contains(&key.subject()) {
             return Some(NotYet::Taken);
         }
-        let failure = self.failure(key);
-        if let Some(until) = failure.map(|failure| failure.until).filter(|until| *until > self.view.now.1) {
+        if let Some(until) = self.view.memory.failures.paused_until(key, self.view.now.1) {
             return Some(NotYet::Early(until));
         }
         // For what is late that is asked at the end.
-        let has_place = failure.is_some_and(StepBackoff::is_late) || self.has_place(key);
+        let has_place = self.is_late(key) || self.has_place(key);
         (!has_place).then_some(NotYet::Full)
     }
 

@@ -182,7 +182,7 @@ async fn begin(
     };
     let (name, uid) = (&request.backup.metadata.name, &request.backup.metadata.uid);
     let running = Box::pin(lifeboat_backup::run(&request, &env));
-    let running = refreshed(&env.store, (name, uid), || context.env.now(), running);
+    let running = refreshed(&env.store, name, uid, || context.env.now(), running);
     let outcome = watched(context, &mut current, running, &env.operation.progress, &env.operation.cancel).await;
     if let Err(e) = &outcome
         && (context.leadership.check().is_err() || context.env.cancel.is_cancelled())
@@ -226,15 +226,15 @@ async fn begin(
         }
         Err(e) => Box::pin(record_and_note_failure(context, &current, e.to_string(), &env)).await,
     };
-    let ended = unless_gone(context, &current, &env, (has_put, noted)).await;
+    let ended = unless_gone(context, &current, &env, has_put, noted).await;
     if has_notes && ended.is_ok() {
-        forget_notes(context, &current, (&env.operation, has_put || is_complete)).await;
+        forget_notes(context, &current, &env.operation, has_put || is_complete).await;
     }
     ended
 }
 
 /// Removes the notes of a backup that has ended, unless they are all that tells of native snapshots which its deletion is to delete.
-async fn forget_notes(context: &Context, backup: &Backup, (operation, is_recorded): (&Operation, bool)) {
+async fn forget_notes(context: &Context, backup: &Backup, operation: &Operation, is_recorded: bool) {
     if is_recorded || !has_noted_snapshots(operation).await {
         RecordMap::new(context, backup).forget().await;
     }
@@ -283,7 +283,8 @@ async fn unless_gone(
     context: &Context,
     backup: &Backup,
     env: &lifeboat_backup::Env,
-    (has_put, noted): (bool, StepResult),
+    has_put: bool,
+    noted: StepResult,
 ) -> StepResult {
     match noted {
         Err(why) => match look_again(context, backup).await {
@@ -358,15 +359,14 @@ pub(crate) async fn give_up(context: &Context, backup: &Backup, target: BackupTa
         Ok(env) => {
             // What goes wrong is in the log that is stored.
             paid(run_owed_hooks(&env.cluster, &env.operation).await)?;
-            let noted = Box::pin(record_and_note_failure(context, backup, reason, &env)).await;
-            let is_recorded = noted.0;
-            (unless_gone(context, backup, &env, noted).await, is_recorded)
+            let (is_recorded, noted) = Box::pin(record_and_note_failure(context, backup, reason, &env)).await;
+            (unless_gone(context, backup, &env, is_recorded, noted).await, is_recorded)
         }
         Err(_) => (fail_unseen(context, backup, AGAIN, reason).await, false),
     };
     if ended.is_ok() {
         let operation = operation(context, backup, context.env.cancel.child_token());
-        forget_notes(context, backup, (&operation, is_recorded)).await;
+        forget_notes(context, backup, &operation, is_recorded).await;
     }
     ended
 }

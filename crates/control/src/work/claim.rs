@@ -16,7 +16,8 @@ const PATIENCE: Duration = Duration::from_secs(4);
 /// Runs the writing of this backup to its end, and refreshes its claim meanwhile.
 pub(super) async fn refreshed<O>(
     store: &Store,
-    (name, uid): (&str, &str),
+    name: &str,
+    uid: &str,
     now: impl Fn() -> Timestamp,
     writing: impl Future<Output = O>,
 ) -> O {
@@ -73,14 +74,14 @@ mod tests {
         assert_eq!(claimed.last_sign(), Timestamp::UNIX_EPOCH);
         let now = || Timestamp::from_second(7).unwrap();
         let minutes = || tokio::time::sleep(Duration::from_secs(150));
-        refreshed(&store, ("b", "another"), now, minutes()).await;
+        refreshed(&store, "b", "another", now, minutes()).await;
         assert_eq!(store.claim_of("b").await.unwrap().unwrap(), claimed);
-        refreshed(&store, ("b", "u"), now, minutes()).await;
+        refreshed(&store, "b", "u", now, minutes()).await;
         let fresh = store.claim_of("b").await.unwrap().unwrap();
         assert_eq!((fresh.last_sign(), fresh.claimed, fresh.attempt), (now(), claimed.claimed, 1));
         let sealed = writer.seal("u", "test", BTreeMap::new(), "v1").await;
         assert!(sealed.is_ok(), "signs of life are no other claim: {sealed:?}");
-        refreshed(&store, ("gone", "u"), now, minutes()).await;
+        refreshed(&store, "gone", "u", now, minutes()).await;
         assert!(store.claim_of("gone").await.unwrap().is_none());
     }
 }

@@ -31,7 +31,8 @@ pub(crate) async fn prolong(
     context: &Context,
     backup: &Backup,
     location: Option<&BackupStorageLocation>,
-    (by, change): (&[Keeper], KeepChange),
+    by: &[Keeper],
+    change: KeepChange,
 ) -> StepResult {
     let is_by_rules = by.iter().any(|by| matches!(by, Keeper::Rules { .. } | Keeper::WrongRules { .. }));
     let in_force = if is_by_rules { InForce::Yes } else { InForce::No };

@@ -6,8 +6,9 @@ pub(crate) mod restore;
 
 use super::running::{Phased, until_written};
 use super::{Context, StepError};
+use lifeboat_api::well_known::ANNOTATION_UNREACHABLE;
 use lifeboat_api::{Duration, ObjectMeta, Time};
-use lifeboat_lifecycle::phase::pending::{ANNOTATION_UNREACHABLE, Patience, patience};
+use lifeboat_lifecycle::phase::pending::{Patience, patience};
 
 /// Decides about a pending object when the bucket or the plugins that it needs cannot be reached, for this reason.
 /// Returns the reason to end it when that has lasted for too long; `begun` and `timeout` are those of [`patience`].
@@ -17,7 +18,8 @@ use lifeboat_lifecycle::phase::pending::{ANNOTATION_UNREACHABLE, Patience, patie
 async fn given_up<T: Phased>(
     context: &Context,
     pending: &T,
-    (begun, timeout): (Option<Time>, Duration),
+    begun: Option<Time>,
+    timeout: Duration,
     why: StepError,
 ) -> Result<String, StepError> {
     // What a server fails at that is told to stop, or leads no more, says nothing.

@@ -17,7 +17,7 @@ use lifeboat_lifecycle::phase::repository::{
     REESTABLISH, fill_in, full_maintenance, is_new, note_not_ready, note_place, note_ready,
 };
 use lifeboat_repository::{EnsureOptions, RepositoryError, blobs_of, ensure};
-use open::of_reader;
+use open::look_options;
 use password::password;
 
 /// Makes a repository where it is missing, or sees that it opens, and notes which it is: ready, or the reason for which it is not.
@@ -67,7 +67,7 @@ async fn make_ready(
     let options = EnsureOptions {
         may_create: !location.is_read_only(),
         full_maintenance: full_maintenance(&repository.spec.repository_config)?,
-        ..of_reader(context)
+        ..look_options(context)
     };
     let bucket = context.bucket(location).await?;
     let password = password(context, location).await?;

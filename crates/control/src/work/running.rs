@@ -254,10 +254,11 @@ pub(super) async fn watched<T: Phased, O>(
             outcome = &mut running => return outcome,
             _ = ticks.tick() => {}
         }
+        let (done, total) = progress.get();
         // The engine goes on while this is written.
         tokio::select! {
             outcome = &mut running => return outcome,
-            reported = report(context, current, progress.get()) => match reported {
+            reported = report(context, current, done, total) => match reported {
                 Ok(Some(stored)) => *current = stored,
                 Ok(None) => cancel.cancel(),
                 Err(e) => tracing::warn!(error = %e, "progress could not be reported"),
@@ -281,11 +282,7 @@ pub(super) async fn while_leading<O>(
 }
 
 /// Writes the progress; `None` when the object is no longer ours to work on.
-async fn report<T: Phased>(
-    context: &Context,
-    current: &T,
-    (done, total): (u64, u64),
-) -> Result<Option<T>, ClusterError> {
+async fn report<T: Phased>(context: &Context, current: &T, done: u64, total: u64) -> Result<Option<T>, ClusterError> {
     let count = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
     let mut after = current.clone();
     after.set_progress(count(done), count(total));

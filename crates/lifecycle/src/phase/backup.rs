@@ -57,7 +57,7 @@ pub fn step(backup: &Backup, fail_in_progress: bool) -> Decision<Step> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::phase::ANNOTATION_ATTEMPT;
+    use lifeboat_api::well_known::ANNOTATION_ATTEMPT;
 
     #[test]
     fn the_rows_of_the_state_machine() {

@@ -193,6 +193,13 @@ pub struct KeptBackups {
     newest: Option<String>,
 }
 
+/// The newest backup of a cluster whose record has rules.
+struct NewestRecord<'a> {
+    newest: &'a MemberRules<'a>,
+    record: &'a KeptBy,
+    source: OriginCluster<'a>,
+}
+
 impl KeptBackups {
     /// Decides which of these backups are kept, and why. They are all backups that name the schedule. `zone` is that of
     /// schedules that name none.
@@ -208,7 +215,9 @@ impl KeptBackups {
             let record =
                 if source == OriginCluster::This && rules.is_some() { None } else { newest_record(lookup, &group) };
             match (record, &rules) {
-                (Some((newest, record)), _) => kept.as_recorded(lookup, (newest, record, source), zone, &group),
+                (Some((newest, record)), _) => {
+                    kept.as_recorded(lookup, NewestRecord { newest, record, source }, zone, &group)
+                }
                 (None, Some(Ok(rules))) => kept.by_schedule(rules, source, &group),
                 (None, Some(Err(why))) => kept.as_wrong(lookup.name(), why, &group),
                 (None, None) => {}
@@ -237,7 +246,7 @@ impl KeptBackups {
     fn as_recorded(
         &mut self,
         lookup: ScheduleLookup<'_>,
-        (newest, record, source): (&MemberRules<'_>, &KeptBy, OriginCluster<'_>),
+        NewestRecord { newest, record, source }: NewestRecord<'_>,
         zone: &TimeZone,
         group: &[MemberRules<'_>],
     ) {

@@ -14,17 +14,29 @@ pub const RETRY: Duration = Duration::from_secs(300);
 /// The most runs that the status of a repository keeps.
 pub const MOST_RUNS: usize = 25;
 
-/// Tells when a repository is maintained next, whose location is this one. One that is not ready, or whose location is only read or
-/// does not answer, is left alone.
+/// The reason for which a repository, whose location is this one, is not maintained; `None` where it is.
+#[must_use]
+pub fn obstacle(repository: &BackupRepository, location: &BackupStorageLocation) -> Option<&'static str> {
+    if repository.metadata.deletion_timestamp.is_some() {
+        Some("the BackupRepository is being deleted")
+    } else if repository.spec.repository_type != UploaderType::Kopia {
+        Some("only repositories of kopia are maintained")
+    } else if repository.status.phase != Some(BackupRepositoryPhase::Ready) {
+        Some("the repository is not Ready")
+    } else if location.is_read_only() {
+        Some("the storage location is ReadOnly")
+    } else if location.status.phase == Some(BackupStorageLocationPhase::Unavailable) {
+        Some("the storage location is Unavailable")
+    } else {
+        None
+    }
+}
+
+/// Tells when a repository is maintained next, whose location is this one. One with an [`obstacle`] is left alone.
 #[must_use]
 pub fn next(repository: &BackupRepository, location: &BackupStorageLocation, now: Timestamp) -> Decision<()> {
     let status = &repository.status;
-    let is_maintained = repository.metadata.deletion_timestamp.is_none()
-        && repository.spec.repository_type == UploaderType::Kopia
-        && status.phase == Some(BackupRepositoryPhase::Ready)
-        && !location.is_read_only()
-        && location.status.phase != Some(BackupStorageLocationPhase::Unavailable);
-    if !is_maintained {
+    if obstacle(repository, location).is_some() {
         return Decision::Rest;
     }
     let frequency = match repository.spec.maintenance_frequency {

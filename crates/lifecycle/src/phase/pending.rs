@@ -5,10 +5,8 @@
 
 use super::CLOCK_SKEW;
 use jiff::{SignedDuration, Timestamp};
+use lifeboat_api::well_known::ANNOTATION_UNREACHABLE;
 use lifeboat_api::{Duration, ObjectMeta, Time};
-
-/// Put on a pending object: since when the server cannot reach what it needs. It is taken off when that is reached.
-pub const ANNOTATION_UNREACHABLE: &str = "lifeboat.io/unreachable-since";
 
 /// Time limit for an outage, counted from the time at which the operations should have ended.
 const LONGEST: SignedDuration = SignedDuration::from_hours(24);

@@ -105,8 +105,8 @@ pub fn step(restore: &Restore, fail_in_progress: bool) -> Decision<Step> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::phase::ANNOTATION_ATTEMPT;
     use lifeboat_api::Time;
+    use lifeboat_api::well_known::ANNOTATION_ATTEMPT;
 
     #[test]
     fn a_restore_that_ended_without_files_holds_no_namespace() {

@@ -4,10 +4,9 @@ use crate::rules::Step;
 use crate::transfer::TransferKey;
 use jiff::Timestamp;
 use lifeboat_mover::protocol::Bytes as Moved;
-use lifeboat_reconcile::StepBackoff;
+use lifeboat_reconcile::RetryMemory;
 use std::collections::BTreeMap;
-use std::mem::{Discriminant, discriminant};
-use tokio::time::Instant;
+use std::mem::Discriminant;
 
 /// Facts about the transfers that are known.
 #[derive(Debug, Default)]
@@ -26,30 +25,13 @@ pub(super) struct Remembered {
     /// The last time at which bytes were moved, and how many in all.
     pub(super) moved: Option<(Timestamp, Moved)>,
     pub(super) reported: Option<Timestamp>,
-    backoffs: Vec<(Discriminant<Step>, StepBackoff)>,
+    pub(super) retries: RetryMemory<Discriminant<Step>>,
 }
 
 impl Remembered {
-    /// The moment before which a step is not tried again.
-    pub(super) fn paused_until(&self, step: &Step, now: Instant) -> Option<Instant> {
-        let kind = discriminant(step);
-        self.backoffs.iter().find(|(of, backoff)| *of == kind && backoff.until > now).map(|(_, backoff)| backoff.until)
-    }
-
-    /// Pauses a step; a failure longer than the one before.
-    pub(super) fn pause(&mut self, step: Discriminant<Step>, pause: impl FnOnce(Option<StepBackoff>) -> StepBackoff) {
-        let before = self.backoffs.iter().position(|(of, _)| *of == step).map(|at| self.backoffs.swap_remove(at).1);
-        self.backoffs.push((step, pause(before)));
-    }
-
-    /// Forgets the failures of a step.
-    pub(super) fn succeeded(&mut self, step: Discriminant<Step>) {
-        self.backoffs.retain(|(of, _)| *of != step);
-    }
-
     /// Forgets what belongs to an attempt that is over.
     pub(super) fn begin_again(&mut self) {
-        self.backoffs.clear();
+        self.retries.clear();
         self.moved = None;
     }
 

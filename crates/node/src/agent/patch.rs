@@ -1,11 +1,11 @@
 //! The patches by which a transfer shows its steps. Pure.
 
-use crate::attempts::{ANNOTATION_KILLED_MOVERS, KilledMover, killed_movers, note as note_of};
+use crate::attempts::{KilledMover, killed_movers, note as note_of};
 use crate::outcome::{SavedVolume, TransferResult};
 use crate::rules::Ending;
 use crate::transfer::{Transfer, TransferKind};
 use jiff::Timestamp;
-use lifeboat_api::well_known::LABEL_EXPOSE_ON_GOING;
+use lifeboat_api::well_known::{ANNOTATION_KILLED_MOVERS, LABEL_EXPOSE_ON_GOING};
 use lifeboat_api::{DataPathPhase, NodeOs, Time};
 use serde_json::{Value, json};
 

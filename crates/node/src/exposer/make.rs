@@ -23,7 +23,7 @@ pub(crate) async fn ensure(kube: &Kube, resource: &ApiResource, object: &Value) 
         ))),
         None => Err(ExposeError::Soon(format!("the {} {namespace}/{name} was just deleted", resource.kind))),
         Some(_) => Err(ExposeError::Refused(format!(
-            "there is a {} {namespace}/{name} that belongs to something else; delete it, or move it to another namespace",
+            "there is a {} {namespace}/{name} that belongs to something else: delete it if nobody needs it, and try again",
             resource.kind
         ))),
     }
@@ -64,7 +64,7 @@ pub(crate) async fn copy(
     match is_same {
         true => Ok(()),
         false => Err(ExposeError::Refused(format!(
-            "secret collision: same name exists with different data ({} {to_namespace}/{name})",
+            "there is a {0} {to_namespace}/{name} with other data: delete it, or give the {0} that the VolumeSnapshotClass names another name",
             resource.kind
         ))),
     }

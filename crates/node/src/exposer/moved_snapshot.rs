@@ -7,15 +7,13 @@
 use crate::kube::{text, uid};
 use crate::transfer::Transfer;
 use jiff::Timestamp;
-use lifeboat_api::well_known::ANNOTATION_VOLUME_GROUP_SNAPSHOT_HANDLE;
+use lifeboat_api::well_known::{
+    ANNOTATION_MADE_VOLUME, ANNOTATION_MOVED_SNAPSHOT, ANNOTATION_VOLUME_GROUP_SNAPSHOT_HANDLE,
+};
 use lifeboat_api::{DataUploadSpec, Time};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-/// On the copies of a snapshot: JSON of a [`MovedSnapshot`].
-pub(crate) const ANNOTATION_MOVED_SNAPSHOT: &str = "lifeboat.io/moved-snapshot";
-/// On the copied VolumeSnapshot: the PersistentVolume that was made from it, which goes before it.
-pub(crate) const ANNOTATION_MADE_VOLUME: &str = "lifeboat.io/made-volume";
 /// On a VolumeSnapshotContent: volumes of another mode may be made from it.
 const ALLOW_MODE_CHANGE: &str = "snapshot.storage.kubernetes.io/allow-volume-mode-change";
 /// The label by which the snapshotter of one node knows its contents, where each node has one.

@@ -4,17 +4,17 @@ use crate::config::NodeAgentConfig;
 use crate::exposer::placement::{Placement, place};
 use crate::template::Template;
 use crate::transfer::{Transfer, TransferKind};
-use lifeboat_api::well_known::{ANNOTATION_IAM_ROLE, LABEL_AZURE_WORKLOAD_IDENTITY, LABEL_EXPOSER_POD_GROUP};
+use lifeboat_api::well_known::{
+    ANNOTATION_IAM_ROLE, LABEL_AZURE_WORKLOAD_IDENTITY, LABEL_EXPOSER_POD_GROUP, SCRATCH_FOLDER, VARIABLE_SCRATCH,
+};
 use lifeboat_api::{Duration, NodeOs};
 use serde_json::{Value, json};
 
 /// The mount of the cache volume, and its name.
 const CACHE_AT: &str = "/cachedir";
 const CACHE: &str = "cachedir";
-/// The folder for what memory cannot hold, which the image of the movers writes into.
-const SCRATCH_AT: &str = "/scratch";
+/// The volume for what memory cannot hold.
 const SCRATCH: &str = "scratch";
-const SCRATCH_VARIABLE: &str = "VELERO_SCRATCH_DIR";
 /// The program in the image.
 const PROGRAM: &str = "/velero";
 /// Tolerations of the template that movers inherit.
@@ -224,7 +224,7 @@ fn add_volume(parts: &PodParts<'_>, volumes: &mut Vec<Value>, mounts: &mut Vec<V
 
 /// Folders that can be written to, where the root file system cannot. A DaemonSet of Velero may have none.
 fn add_folders(volumes: &mut Vec<Value>, mounts: &mut Vec<Value>, env: &mut Vec<Value>) {
-    for (name, path) in [(SCRATCH, SCRATCH_AT), ("tmp", "/tmp")] {
+    for (name, path) in [(SCRATCH, SCRATCH_FOLDER), ("tmp", "/tmp")] {
         if mounts.iter().any(|mount| mount["mountPath"] == path) {
             continue;
         }
@@ -233,8 +233,8 @@ fn add_folders(volumes: &mut Vec<Value>, mounts: &mut Vec<Value>, env: &mut Vec<
         volumes.push(json!({"name": name, "emptyDir": {}}));
         mounts.push(json!({"name": name, "mountPath": path}));
     }
-    if !env.iter().any(|variable| variable["name"] == SCRATCH_VARIABLE) {
-        env.push(json!({"name": SCRATCH_VARIABLE, "value": SCRATCH_AT}));
+    if !env.iter().any(|variable| variable["name"] == VARIABLE_SCRATCH) {
+        env.push(json!({"name": VARIABLE_SCRATCH, "value": SCRATCH_FOLDER}));
     }
 }
 

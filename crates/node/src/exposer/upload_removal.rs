@@ -6,10 +6,11 @@
 use crate::exposer::handover::{ReleaseStep, release, with_policy};
 use crate::exposer::made_volume::{deletion_patch, is_of_claim};
 use crate::exposer::moved_snapshot::{
-    ANNOTATION_MADE_VOLUME, CopyOwner, MovedSnapshot, handle_of, is_being_deleted, is_in_group, may_be_source,
+    CopyOwner, MovedSnapshot, handle_of, is_being_deleted, is_in_group, may_be_source,
 };
 use crate::kube::{text, uid};
 use crate::transfer::Transfer;
+use lifeboat_api::well_known::ANNOTATION_MADE_VOLUME;
 use serde_json::{Value, json};
 
 /// On a content: its driver shall do as its policy says, and let it go.

@@ -145,7 +145,9 @@ fn a_new_transfer_is_accepted_when_target_and_queue_allow_it() {
         (
             DataDownload,
             json!({"datamover": "velero-block"}),
-            Ending::failed("the volume was saved by the data mover velero-block, which this version does not read"),
+            Ending::failed(
+                "its data comes from the data mover velero-block, which this version does not have: restore it with Velero, or from another backup",
+            ),
         ),
         (DataUpload, json!({"datamover": "velero-fs"}), Step::Accept),
         (DataUpload, json!({"datamover": "kubevirt"}), Step::Nothing),
@@ -153,7 +155,7 @@ fn a_new_transfer_is_accepted_when_target_and_queue_allow_it() {
             DataUpload,
             json!({"datamover": "velero-block"}),
             Ending::failed(
-                "the snapshot is to be moved by the data mover velero-block, which this version does not have: leave spec.datamover out of the Backup",
+                "it asks for the data mover velero-block, which this version does not have: leave spec.datamover out of the Backup",
             ),
         ),
         (
@@ -167,14 +169,14 @@ fn a_new_transfer_is_accepted_when_target_and_queue_allow_it() {
             PodVolumeBackup,
             json!({"uploaderType": "restic"}),
             Ending::failed(
-                "the volume is to be saved with restic, which this version does not write: set --uploader-type=kopia at the server",
+                "it asks for a repository of restic, which this version neither reads nor writes: set --uploader-type=kopia at the server",
             ),
         ),
         (
             PodVolumeRestore,
             json!({"uploaderType": "restic"}),
             Ending::failed(
-                "the volume was saved with restic, which this version does not read: restore it with Velero 1.18 or older",
+                "its data comes from a repository of restic, which this version neither reads nor writes: restore it with Velero 1.18 or older, or from another backup",
             ),
         ),
     ] {

@@ -3,9 +3,10 @@
 use super::edit::{list_mut, original_namespace, remove, retain, text};
 use super::known;
 use lifeboat_action::{ActionError, RestoreItemInput, RestoreItemOutput};
+use lifeboat_api::well_known::{RESTIC_WAIT, RESTORE_WAIT};
 
 /// The init containers by which Velero lets a pod wait for the files of its volumes.
-const WAITS: [&str; 2] = ["restore-wait", "restic-wait"];
+const WAITS: [&str; 2] = [RESTORE_WAIT, RESTIC_WAIT];
 
 /// The claims that a pod mounts come before it (velero: pkg/restore/actions).
 pub(super) fn add_claims(input: RestoreItemInput<'_>) -> Result<RestoreItemOutput, ActionError> {

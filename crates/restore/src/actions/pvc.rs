@@ -3,6 +3,7 @@
 use super::edit::{remove_keys, text};
 use super::known;
 use lifeboat_action::{ActionError, RestoreItemInput, RestoreItemOutput};
+use lifeboat_api::well_known::{ANNOTATION_DATA_UPLOAD_NAME, LABEL_VOLUME_SNAPSHOT_NAME};
 
 /// Annotations that the old cluster and the backup have put on the claim.
 const ANNOTATIONS: [&str; 7] = [
@@ -11,8 +12,8 @@ const ANNOTATIONS: [&str; 7] = [
     "volume.kubernetes.io/storage-provisioner",
     "volume.beta.kubernetes.io/storage-provisioner",
     "volume.kubernetes.io/selected-node",
-    "velero.io/volume-snapshot-name",
-    "velero.io/data-upload-name",
+    LABEL_VOLUME_SNAPSHOT_NAME,
+    ANNOTATION_DATA_UPLOAD_NAME,
 ];
 
 /// Removes notes of the old binding and asks for the volume of a claim that was bound (velero: pkg/restore/actions).

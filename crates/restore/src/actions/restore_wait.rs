@@ -1,12 +1,11 @@
 //! The init container by which a pod waits for the files of its volumes
 //! (velero: pkg/restore/actions/pod_volume_restore_action.go, pkg/cmd/velero-restore-helper). Pure.
 
+use lifeboat_api::well_known::RESTORE_WAIT;
 use lifeboat_object::Quantity;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The name of the container.
-pub(crate) const RESTORE_WAIT: &str = "restore-wait";
 /// The program of the container.
 const COMMAND: &str = "/velero-restore-helper";
 /// The folder in which the container has the volumes.

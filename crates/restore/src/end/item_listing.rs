@@ -27,11 +27,11 @@ impl<'a> ItemListing<'a> {
     pub(crate) fn of(walked: &'a ObjectsOutcome, spec: &'a RestoreSpec) -> Self {
         let mut out = Self::default();
         for (name, action) in &walked.namespaces {
-            out.names(("v1", "Namespace")).push(Name { namespace: None, name, action: *action });
+            out.names("v1", "Namespace").push(Name { namespace: None, name, action: *action });
         }
         for ((api_version, kind), key, action) in &walked.removed {
             let name = Name { namespace: key.namespace.as_deref(), name: &key.name, action: *action };
-            out.names((api_version, kind)).push(name);
+            out.names(api_version, kind).push(name);
         }
         let target = |name: &'a str| spec.namespace_mapping.get(name).map_or(name, String::as_str);
         let rows = || walked.done.iter().filter_map(|one| Some((walked.archive.row(one.row)?, one)));
@@ -39,14 +39,15 @@ impl<'a> ItemListing<'a> {
         for (row, _) in rows() {
             *counts.entry(walked.kinds.of(row).unwrap_or_default()).or_default() += 1;
         }
-        for (kind, count) in counts {
+        for ((api_version, kind), count) in counts {
             // Growing would take twice the memory for a moment.
-            out.names(kind).reserve_exact(count);
+            out.names(api_version, kind).reserve_exact(count);
         }
         for (row, HandledItem { row: number, action }) in rows() {
             let name = walked.renamed.get(number).map_or(&*row.name, String::as_str);
             let name = Name { namespace: row.namespace().map(target), name, action: *action };
-            out.names(walked.kinds.of(row).unwrap_or_default()).push(name);
+            let (api_version, kind) = walked.kinds.of(row).unwrap_or_default();
+            out.names(api_version, kind).push(name);
         }
         for names in out.0.values_mut() {
             names.0.sort_unstable_by(Name::compare);
@@ -56,7 +57,7 @@ impl<'a> ItemListing<'a> {
         out
     }
 
-    fn names(&mut self, (api_version, kind): (&str, &str)) -> &mut Vec<Name<'a>> {
+    fn names(&mut self, api_version: &str, kind: &str) -> &mut Vec<Name<'a>> {
         &mut self.0.entry(format!("{api_version}/{kind}")).or_default().0
     }
 

@@ -1,7 +1,6 @@
 //! Computes the object that an object of the backup is to become (velero: pkg/restore/restore.go). Writes nothing, so
 //! that a preview shows exactly what the restore does.
 
-use crate::actions::restore_wait::RESTORE_WAIT;
 use crate::object::apply::{ActionSelection, Actions, Applied, Need, PrepareError};
 use crate::object::decision::ItemToDecide;
 use crate::object::existing::is_same_state;
@@ -14,7 +13,8 @@ use crate::volumes::binding::{reset_claim, reset_volume};
 use crate::volumes::restored::RestoredVolumes;
 use crate::walk::existence::Existence;
 use crate::walk::scope::RestoreScope;
-use lifeboat_api::{label_value, well_known};
+use lifeboat_api::label_value;
+use lifeboat_api::well_known::{self, RESTORE_WAIT};
 use lifeboat_hook::{HookPod, RestoreHooks};
 use lifeboat_object::{Catalog, GroupResource, ObjectKey};
 use lifeboat_patch::restored::written_by_cluster;

@@ -156,7 +156,7 @@ impl ConfirmedPlan {
         };
         let mut why = String::new();
         for line in lines {
-            match self.holds(key, *line, change, desired) {
+            match self.holds(key, line, change, desired) {
                 Ok(()) => return Ok(()),
                 Err(told) => why = told,
             }
@@ -167,10 +167,11 @@ impl ConfirmedPlan {
     fn holds(
         &self,
         key: &ObjectKey,
-        (word, pin): (PlanWord, PlanGuard),
+        line: &(PlanWord, PlanGuard),
         change: PlannedWrite<'_>,
         desired: &Value,
     ) -> Result<(), String> {
+        let (word, pin) = line;
         let was_deleted = || self.is_resumed || lock(&self.deleted).contains(&key.digest());
         let in_cluster = match (change, word) {
             (PlannedWrite::Create, PlanWord::Create) => None,

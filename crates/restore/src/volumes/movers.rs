@@ -7,7 +7,7 @@ use lifeboat_api::Restore;
 use lifeboat_cluster::ClusterError;
 use lifeboat_object::{ApiResource, ResultScope};
 use lifeboat_volume::Movers;
-use lifeboat_volume::fs_backup::has_node_agent;
+use lifeboat_volume::fs_backup::{has_node_agent, unseen_node_agent};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ pub(crate) async fn find(settings: &MoverSettings, restore: &Restore, env: &Env)
     }
     match has_node_agent(&env.cluster, namespace).await {
         Err(e) if e.is_denied() => {
-            let text = format!("whether a node agent is there is not known, so none is used: {e}");
+            let text = unseen_node_agent(namespace, &e);
             env.operation.journal.warn(&ResultScope::Velero, text);
             Ok(Movers::default())
         }

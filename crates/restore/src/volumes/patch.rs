@@ -47,7 +47,7 @@ pub(crate) enum VolumeState {
 
 /// Compares a volume with that of the backup: the reclaim policy, and labels that it lacks. `claim` is the namespace and the name of
 /// the claim that it is expected to have.
-pub(crate) fn volume_state(volume: Option<&Value>, (namespace, name): (&str, &str), before: &PvInfo) -> VolumeState {
+pub(crate) fn volume_state(volume: Option<&Value>, namespace: &str, name: &str, before: &PvInfo) -> VolumeState {
     let Some(volume) = volume else { return VolumeState::Waits("its volume is not there".to_owned()) };
     let text = |pointer: &str| volume.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let (of_namespace, of_name) = (text("/spec/claimRef/namespace"), text("/spec/claimRef/name"));
@@ -124,9 +124,9 @@ mod tests {
                 VolumeState::Differs(json!({"metadata": {"labels": {"b": "2"}}})),
             ),
         ] {
-            assert_eq!(volume_state(volume.as_ref(), ("n", "c"), &before), expected, "{volume:?}");
+            assert_eq!(volume_state(volume.as_ref(), "n", "c", &before), expected, "{volume:?}");
         }
-        let unknown = volume_state(Some(&volume("c", "Bound", json!({}), "Delete")), ("n", "c"), &PvInfo::default());
+        let unknown = volume_state(Some(&volume("c", "Bound", json!({}), "Delete")), "n", "c", &PvInfo::default());
         assert_eq!(unknown, VolumeState::InLine, "a backup that says nothing of its volume");
     }
 }

@@ -116,7 +116,7 @@ fn moved_by(info: &RestoreVolumeInfo) -> String {
 }
 
 fn over(patience: Duration) -> String {
-    format!("nobody waits longer than {} s (--resource-timeout)", patience.as_secs())
+    format!("gave up after {} s (--resource-timeout of the server)", patience.as_secs())
 }
 
 /// The claims to look after.
@@ -282,7 +282,7 @@ impl ClaimChecker<'_> {
             Ok(body) => body.and_then(|body| serde_json::from_slice::<Value>(&body).ok()),
             Err(e) => return refused(&e),
         };
-        match volume_state(volume.as_ref(), (&due.namespace, &due.name), &due.before) {
+        match volume_state(volume.as_ref(), &due.namespace, &due.name, &due.before) {
             VolumeState::Waits(why) => ClaimProgress::Waits(why),
             VolumeState::Taken(why) => ClaimProgress::Failed(why),
             VolumeState::InLine => ClaimProgress::Bound(name),

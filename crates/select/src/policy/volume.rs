@@ -2,6 +2,7 @@
 
 use super::document::{Csi, DocumentAction, DocumentConditions, DocumentVolumePolicy, Nfs};
 use super::filter::line;
+use lifeboat_api::DataMover;
 use lifeboat_object::Quantity;
 use serde_json::{Map, Value};
 use serde_saphyr::Spanned;
@@ -45,7 +46,6 @@ const VOLUME_TYPES: [&str; 31] = [
 const PHASES: [&str; 3] = ["Pending", "Bound", "Lost"];
 const MODES: [&str; 2] = ["Filesystem", "Block"];
 const ACCESS_MODES: [&str; 4] = ["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"];
-const DATA_MOVERS: [&str; 4] = ["", "velero", "velero-fs", "velero-block"];
 
 /// The type of volume source in policies for a field of a volume, such as `emptyDir`; `None` for any other field.
 #[must_use]
@@ -192,7 +192,7 @@ impl VolumePolicy {
         let of = &self.conditions;
         let any_of = |wanted: &Vec<String>, is: &str| wanted.is_empty() || wanted.iter().any(|one| one == is);
         let set = |modes: &[String]| modes.iter().cloned().collect::<BTreeSet<String>>();
-        of.capacity.is_none_or(|range| is_within(range, facts.capacity.unwrap_or(Quantity::ZERO)))
+        of.capacity.is_none_or(|(from, to)| is_within(from, to, facts.capacity.unwrap_or(Quantity::ZERO)))
             && any_of(&of.storage_class, &facts.storage_class)
             && of.nfs.as_ref().is_none_or(|wanted| is_nfs(wanted, facts))
             && of.csi.as_ref().is_none_or(|wanted| is_csi(wanted, facts))
@@ -266,7 +266,7 @@ fn range(text: &str) -> Result<(Quantity, Quantity), String> {
     Ok((from, to))
 }
 
-fn is_within((from, to): (Quantity, Quantity), size: Quantity) -> bool {
+fn is_within(from: Quantity, to: Quantity, size: Quantity) -> bool {
     !from.exceeds(size) && (to.is_zero() || !size.exceeds(to))
 }
 
@@ -304,7 +304,7 @@ fn action_of(action: DocumentAction, found: &mut Findings) -> Option<VolumeActio
         };
         let (mover, class) = (text("dataMover"), text("snapshotClass"));
         match &mover {
-            Some(Some(mover)) if !DATA_MOVERS.contains(&mover.as_str()) => {
+            Some(Some(mover)) if !DataMover::of(mover).is_of_velero() => {
                 problems.push(format!("dataMover: {mover:?} is none of velero, velero-fs, velero-block"));
             }
             None => problems.push("dataMover must be a string".to_owned()),

@@ -5,6 +5,7 @@ use crate::logrus::{self, LogFormat, LogLevel};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use lifeboat_api::Duration;
+use lifeboat_api::well_known::VARIABLE_SCRATCH;
 use lifeboat_bucket::Gates;
 use lifeboat_client::Client;
 use lifeboat_mover::protocol::{AccessPoint, TERMINATION_FILE, VolumeMode};
@@ -50,7 +51,7 @@ pub(crate) struct PodArgs {
     #[arg(long, value_name = "DIRECTORY", hide = true)]
     directory_root: Option<PathBuf>,
     /// A folder for what memory cannot hold
-    #[arg(long, env = "VELERO_SCRATCH_DIR", value_name = "DIRECTORY", hide = true)]
+    #[arg(long, env = VARIABLE_SCRATCH, value_name = "DIRECTORY", hide = true)]
     scratch: Option<PathBuf>,
 }
 

@@ -2,19 +2,18 @@
 
 use super::failure::Failure;
 use super::role::MoverEnv;
+use lifeboat_api::well_known::{KEY_REPOSITORY_PASSWORD, SECRET_REPOSITORY};
 use lifeboat_api::{BackupRepository, BackupStorageLocation, BackupStorageLocationAccessMode};
 use lifeboat_bucket::BlobStore;
 use lifeboat_kopia::content::IndexSource;
 use lifeboat_kopia::crypto::Password;
 use lifeboat_kopia::{Clock, OpenOptions, Repository};
 use lifeboat_repository::{
-    EnsureOptions, MaintenanceSummary, RepositoryError, WriterOptions, blobs_of, ensure, maintain, open,
-    repository_clock,
+    DEFAULT_PASSWORD, EnsureOptions, MaintenanceSummary, RepositoryError, WriterOptions, blobs_of, ensure, maintain,
+    open, repository_clock,
 };
 use std::sync::Arc;
 
-/// The Secret with the password of all repositories, and its key.
-const SECRET: (&str, &str) = ("velero-repo-credentials", "repository-password");
 /// The most memory for indexes and for contents that are under way.
 const MEMORY: u64 = 96 << 20;
 
@@ -38,7 +37,7 @@ impl<'a> VolumeRepository<'a> {
         let others = "plugins have no repositories of volumes";
         let bucket = lifeboat_provider::open_location(&found, access, &env.storage, others).await;
         let bucket = bucket.map_err(|e| Failure::new(&attempt, e))?;
-        let (name, key) = SECRET;
+        let (name, key) = (SECRET_REPOSITORY, KEY_REPOSITORY_PASSWORD);
         let password = client.secret(name, key).await.map_err(|e| Failure::new(&attempt, e))?;
         let password = String::from_utf8(password)
             .map_err(|_| Failure::new(&attempt, format!("the password in Secret {name} is no text")))?;
@@ -66,8 +65,7 @@ impl<'a> VolumeRepository<'a> {
         let options = EnsureOptions {
             may_create,
             full_maintenance: None,
-            random: self.env.random.clone(),
-            open: self.options(threads),
+            writer: WriterOptions { random: self.env.random.clone(), open: self.options(threads) },
         };
         ensure(self.blobs.clone(), &self.password, &options).await.map_err(|e| failed(&attempt, &e))
     }
@@ -105,15 +103,9 @@ impl<'a> VolumeRepository<'a> {
 
 fn failed(attempt: &str, error: &RepositoryError) -> Failure {
     let text = error.to_string();
-    match error {
-        RepositoryError::Kopia(lifeboat_kopia::KopiaError::WrongPassword { .. }) => {
-            let (name, key) = SECRET;
-            Failure::new(
-                attempt,
-                format!("{text}; look at key {key} of Secret {name}: it may have changed since the backup"),
-            )
-        }
-        _ => Failure::new(attempt, text),
+    match error.is_wrong_password() {
+        true => Failure::new(attempt, format!("{text}: {}", BackupRepository::wrong_password_advice(DEFAULT_PASSWORD))),
+        false => Failure::new(attempt, text),
     }
 }
 

@@ -235,7 +235,12 @@ async fn a_mover_waits_until_its_resource_is_in_progress() {
 #[tokio::test]
 async fn a_restore_that_cannot_be_says_why_and_marks_nothing() {
     for (password, snapshot, phase, expected) in [
-        (Some("wrong"), SCRATCH, "InProgress", "look at key repository-password of Secret velero-repo-credentials"),
+        (
+            Some("wrong"),
+            SCRATCH,
+            "InProgress",
+            "the Secret velero-repo-credentials, key repository-password, has to have",
+        ),
         (None, SCRATCH, "InProgress", "unable to get secret velero-repo-credentials"),
         (Some("static-passw0rd"), "0123", "InProgress", "cannot find snapshot 0123 in the repository: it is not there"),
         (Some("static-passw0rd"), "", "InProgress", "the resource names no snapshot"),

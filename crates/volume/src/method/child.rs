@@ -12,7 +12,6 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
@@ -141,12 +140,8 @@ pub(crate) async fn list<R: Resource + DeserializeOwned>(
     namespace: &str,
     selector: String,
 ) -> Result<Vec<R>, ClusterError> {
-    let mut list = cluster.list(ListRequest {
-        resource: Arc::new(resource_type::<R>()),
-        namespace: Some(namespace.to_owned()),
-        selector,
-        metadata_only: false,
-    });
+    let request = ListRequest::all(resource_type::<R>()).in_namespace(namespace.to_owned()).labelled(selector);
+    let mut list = cluster.list(request);
     let mut found = Vec::new();
     while let Some(bodies) = list.next().await? {
         found.extend(bodies.iter().filter_map(|body| serde_json::from_slice::<R>(body).ok()));

@@ -1,5 +1,6 @@
 //! Records of a backup about its volumes, gathered from its files.
 
+use lifeboat_api::DataMover;
 use lifeboat_api::well_known::{ANNOTATION_CSI_DRIVER_NAME, ANNOTATION_VOLUME_SNAPSHOT_HANDLE};
 use lifeboat_archive::native_snapshot::NativeSnapshot;
 use lifeboat_archive::volume_info::{
@@ -92,14 +93,8 @@ impl MovedSnapshot {
     /// Returns true if a program of somebody else has moved it, which alone brings it back.
     #[must_use]
     pub fn is_foreign(&self) -> bool {
-        is_foreign(&self.data_mover)
+        !DataMover::of(&self.data_mover).is_of_velero()
     }
-}
-
-/// Returns true for a data mover that is none of Velero's.
-#[must_use]
-pub fn is_foreign(data_mover: &str) -> bool {
-    !matches!(data_mover, "" | "velero" | "velero-fs" | "velero-block")
 }
 
 /// The method by which a volume was saved, as the volume information of a backup has it.

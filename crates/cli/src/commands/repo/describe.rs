@@ -3,7 +3,8 @@
 use crate::resource::describe::{between, find};
 use anyhow::Result;
 use clap::Args;
-use lifeboat_api::BackupRepository;
+use jiff::Timestamp;
+use lifeboat_api::{BackupRepository, BackupStorageLocation};
 use lifeboat_requests::describe::style;
 use lifeboat_terminal::flags::globals::Globals;
 use lifeboat_view::describe::repository::describe as repository_text;
@@ -25,8 +26,12 @@ impl RepoDescribeArgs {
         let client = globals.client().await?;
         let style = style(globals, false);
         let found: Vec<BackupRepository> = find(&client, &self.names, &self.selector).await?;
+        let locations: Vec<BackupStorageLocation> = client.list("").await?;
         for (at, repository) in found.iter().enumerate() {
-            write!(std::io::stdout(), "{}{}", between(at), repository_text(repository, &style))?;
+            let named = &repository.spec.backup_storage_location;
+            let location = locations.iter().find(|location| location.metadata.name == *named);
+            let text = repository_text(repository, location, Timestamp::now(), &style);
+            write!(std::io::stdout(), "{}{text}", between(at))?;
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -4,8 +4,9 @@ use super::*;
 use crate::server::words::{does, waits_for};
 use crate::stub::{named, options};
 use crate::world::{MirrorChange, MirroredKind};
+use lifeboat_api::well_known::ANNOTATION_ATTEMPT;
+use lifeboat_lifecycle::phase::restore::FINALIZER;
 use lifeboat_lifecycle::phase::writable::note_writable;
-use lifeboat_lifecycle::phase::{ANNOTATION_ATTEMPT, restore::FINALIZER};
 use lifeboat_reconcile::MirrorEvent;
 use serde_json::{Value, json};
 
@@ -83,7 +84,7 @@ impl Scene {
     /// This has failed so many times, and is tried again in so many seconds.
     fn failed(&mut self, key: Key, count: u32, seconds: u64) {
         let until = self.base + Duration::from_secs(seconds);
-        self.memory.failures.insert(key, StepBackoff { count, until });
+        self.memory.failures.remember(key, StepBackoff { count, until });
     }
 
     /// The steps that begin, then the objects that wait: a line each.

@@ -85,7 +85,7 @@ impl Cluster {
     async fn prolong(&self, until: i64) {
         let by = [Keeper::WrongRules { schedule: "s".into(), why: "x".into() }];
         let backup = self.backup().await;
-        prolong(&self.context, &backup, Some(&self.location), (&by, until_then(until))).await.unwrap();
+        prolong(&self.context, &backup, Some(&self.location), &by, until_then(until)).await.unwrap();
     }
 
     async fn record(&self) {
@@ -139,7 +139,7 @@ async fn an_expiration_is_moved_in_the_bucket_and_in_the_cluster() {
     assert_eq!(here.state().await, (time(500), None, None));
     // The server died between both writes, or the next one does not know that they were made.
     let by = [Keeper::WrongRules { schedule: "s".into(), why: "x".into() }];
-    let again = prolong(&here.context, &before, Some(&here.location), (&by, until_then(400))).await.unwrap_err();
+    let again = prolong(&here.context, &before, Some(&here.location), &by, until_then(400)).await.unwrap_err();
     assert!(matches!(&again, StepError::Cluster(e) if e.is_conflict()), "{again}");
     assert_eq!(in_bucket(&bucket).await, expected, "it is never moved back");
     // Another cluster, which sees the old end.

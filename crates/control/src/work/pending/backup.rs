@@ -106,8 +106,8 @@ async fn reached(
 
 /// Ends a backup that cannot be gone on with for this reason, when that has been so for too long.
 async fn give_up(context: &Context, backup: &Backup, why: StepError) -> StepResult {
-    let times = (backup.status.start_timestamp, backup.spec.item_operation_timeout);
-    end_unfinalized(context, backup, &given_up(context, backup, times, why).await?).await
+    let (begun, timeout) = (backup.status.start_timestamp, backup.spec.item_operation_timeout);
+    end_unfinalized(context, backup, &given_up(context, backup, begun, timeout, why).await?).await
 }
 
 /// The record of this very backup in its location. When there is none, or that of another one, the backup is noted as failed,

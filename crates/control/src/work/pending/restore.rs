@@ -99,8 +99,8 @@ async fn reached(
 
 /// Ends a restore that cannot be gone on with for this reason, when that has been so for too long.
 async fn give_up(context: &Context, restore: &Restore, why: StepError) -> StepResult {
-    let times = (restore.status.start_timestamp, restore.spec.item_operation_timeout);
-    let why = given_up(context, restore, times, why).await?;
+    let (begun, timeout) = (restore.status.start_timestamp, restore.spec.item_operation_timeout);
+    let why = given_up(context, restore, begun, timeout, why).await?;
     note_ended(context, restore, mark_unfinalized(context, restore.clone(), &why)).await
 }
 

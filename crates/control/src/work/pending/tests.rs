@@ -13,10 +13,10 @@ use lifeboat_action::{
     ActionError, ActionScope, Actions, BackupItemAction, BackupItemInput, BackupItemOutput, OperationProgress,
     RestoreItemAction, RestoreItemInput, RestoreItemOutput,
 };
+use lifeboat_api::well_known::ANNOTATION_UNREACHABLE;
 use lifeboat_api::{Backup, BackupPhase, BackupStorageLocation, BackupStorageLocationPhase, Restore, RestorePhase};
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_bucket::{BlobStore, Memory, StorageAccess};
-use lifeboat_lifecycle::phase::pending::ANNOTATION_UNREACHABLE;
 use lifeboat_object::Results;
 use lifeboat_operation::{Operation, TRACE_TARGET};
 use lifeboat_sandbox::Sandbox;

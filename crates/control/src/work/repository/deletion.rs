@@ -1,12 +1,12 @@
 //! Deletes snapshots of backups in the repositories of a location.
 
-use super::open::of_reader;
+use super::open::writer_options;
 use super::password::{explained, known_password};
 use crate::work::Context;
 use async_trait::async_trait;
 use lifeboat_action::{DeletedSnapshots, SnapshotDeletion, SnapshotsToDelete, VolumeRepositories};
 use lifeboat_bucket::BlobStore;
-use lifeboat_repository::{DeletedSnapshot, SnapshotOwner, WriterOptions, blobs_of, delete_snapshots};
+use lifeboat_repository::{DeletedSnapshot, SnapshotOwner, blobs_of, delete_snapshots};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -32,8 +32,7 @@ impl VolumeRepositories for LocationRepositories {
     async fn delete_snapshots(&self, snapshots: &SnapshotsToDelete) -> Result<DeletedSnapshots, String> {
         let SnapshotsToDelete { volume_namespace, snapshot_ids, backup, backup_uid } = snapshots;
         let password = known_password(&self.context).await?;
-        let reader = of_reader(&self.context);
-        let options = WriterOptions { random: reader.random, open: reader.open };
+        let options = writer_options(&self.context);
         let blobs = blobs_of(Arc::clone(&self.bucket), volume_namespace);
         let owner = SnapshotOwner { backup, backup_uid };
         let deletion = Box::pin(delete_snapshots(blobs, password, snapshot_ids, owner, options));

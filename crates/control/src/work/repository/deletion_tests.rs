@@ -1,6 +1,6 @@
 //! Snapshots in a repository of kopia's whose backups are deleted.
 
-use super::open::of_reader;
+use super::open::writer_options;
 use super::tests::{Ground, secret};
 use crate::options::RandomSource;
 use crate::work::kept_snapshots::delete_kept_snapshots;
@@ -22,7 +22,7 @@ const PASSWORD: &str = "p";
 
 async fn opened(ground: &Ground) -> Repository {
     let blobs = blobs_of(ground.bucket.clone(), "shop");
-    open(blobs, Password::new(PASSWORD.into()), of_reader(&ground.context).open).await.unwrap()
+    open(blobs, Password::new(PASSWORD.into()), writer_options(&ground.context).open).await.unwrap()
 }
 
 /// Bytes that differ from call to call: packs are named by them.

@@ -3,17 +3,15 @@
 use crate::work::Context;
 use lifeboat_kopia::OpenOptions;
 use lifeboat_kopia::content::IndexSource;
-use lifeboat_repository::{EnsureOptions, repository_clock};
+use lifeboat_repository::{EnsureOptions, WriterOptions, repository_clock};
 
-/// The most memory for what is read of a repository, of which nothing but its parameters are.
+/// The most memory for the indexes of a repository, and for contents that are under way.
 const MEMORY: u64 = 32 << 20;
 
-/// Options that make nothing.
-pub(super) fn of_reader(context: &Context) -> EnsureOptions {
+/// Options with which a repository is opened and changed.
+pub(super) fn writer_options(context: &Context) -> WriterOptions {
     let clock = context.env.clock.0.clone();
-    EnsureOptions {
-        may_create: false,
-        full_maintenance: None,
+    WriterOptions {
         random: context.env.random.0.clone(),
         open: OpenOptions {
             scratch: context.env.scratch.clone(),
@@ -23,4 +21,9 @@ pub(super) fn of_reader(context: &Context) -> EnsureOptions {
             indexes: IndexSource::IndexBlobs,
         },
     }
+}
+
+/// Options with which a repository is looked for, and none is made.
+pub(super) fn look_options(context: &Context) -> EnsureOptions {
+    EnsureOptions { may_create: false, full_maintenance: None, writer: writer_options(context) }
 }

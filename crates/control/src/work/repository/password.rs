@@ -3,24 +3,21 @@
 //! Where there is no Secret, one is made. A password is invented only where no repository is that could have another: each location
 //! of the namespace is looked at first. Repositories that open with the password that Velero gives all of its installations keep it.
 
-use super::open::of_reader;
+use super::open::look_options;
 use crate::work::Context;
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use bytes::Bytes;
-use lifeboat_api::BackupStorageLocation;
 use lifeboat_api::well_known::{KEY_REPOSITORY_PASSWORD, LABEL_COMPONENT, SECRET_REPOSITORY};
+use lifeboat_api::{BackupRepository, BackupStorageLocation};
 use lifeboat_bucket::{BlobStore, Entry, ListOptions};
 use lifeboat_cluster::WriteBody;
-use lifeboat_kopia::KopiaError;
 use lifeboat_kopia::crypto::Password;
 use lifeboat_object::{ApiResource, chain};
-use lifeboat_repository::{RepositoryError, blobs_of, ensure};
+use lifeboat_repository::{DEFAULT_PASSWORD, RepositoryError, blobs_of, ensure};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// The password that Velero gives each installation that has none.
-const OF_VELERO: &str = "static-passw0rd";
 /// Random bytes of a password that is made.
 const RANDOM: usize = 24;
 /// The folder below which the repositories of a location lie, one folder for each namespace.
@@ -89,7 +86,7 @@ async fn choose(context: &Context, location: &BackupStorageLocation) -> Result<S
         };
         let bucket = context.visited_bucket(location).await.map_err(unknown)?;
         let Some(namespace) = first_repository(&*bucket).await.map_err(unknown)? else { continue };
-        return of_velero(context, location, (bucket, &namespace)).await;
+        return of_velero(context, location, bucket, &namespace).await;
     }
     let mut bytes = [0; RANDOM];
     (context.env.random.0)(&mut bytes);
@@ -104,10 +101,11 @@ async fn choose(context: &Context, location: &BackupStorageLocation) -> Result<S
 async fn of_velero(
     context: &Context,
     location: &BackupStorageLocation,
-    (bucket, namespace): (Arc<dyn BlobStore>, &str),
+    bucket: Arc<dyn BlobStore>,
+    namespace: &str,
 ) -> Result<String, String> {
     let blobs = blobs_of(bucket, namespace);
-    let opened = ensure(blobs, &Password::new(OF_VELERO.to_owned()), &of_reader(context)).await;
+    let opened = ensure(blobs, &Password::new(DEFAULT_PASSWORD.to_owned()), &look_options(context)).await;
     match opened {
         Ok(()) => {
             tracing::info!(
@@ -115,10 +113,14 @@ async fn of_velero(
                 location = location.metadata.name,
                 "the repositories that are there have Velero's password: the Secret is made with it"
             );
-            Ok(OF_VELERO.to_owned())
+            Ok(DEFAULT_PASSWORD.to_owned())
         }
         Err(error) => {
-            let why = if is_wrong(&error) { "it is not the one that Velero gives".to_owned() } else { chain(&error) };
+            let why = if error.is_wrong_password() {
+                "it is not the one that Velero gives".to_owned()
+            } else {
+                chain(&error)
+            };
             Err(format!(
                 "location {} has repositories (that of namespace {namespace} is one), and there is no Secret {SECRET_REPOSITORY} with their \
                  password: {why}; {}",
@@ -171,24 +173,12 @@ async fn create(context: &Context, password: &str) -> Result<(), String> {
     }
 }
 
-/// Returns true if a repository does not open with the password.
-pub(super) fn is_wrong(error: &RepositoryError) -> bool {
-    matches!(error, RepositoryError::Kopia(KopiaError::WrongPassword { .. }))
-}
-
 /// The error of a repository, with the next step for somebody whose Secret has another password.
 pub(super) fn explained(error: &RepositoryError) -> String {
-    match is_wrong(error) {
-        true => format!("{}: {}", chain(error), wrong_password()),
+    match error.is_wrong_password() {
+        true => format!("{}: {}", chain(error), BackupRepository::wrong_password_advice(DEFAULT_PASSWORD)),
         false => chain(error),
     }
-}
-
-fn wrong_password() -> String {
-    format!(
-        "the Secret {SECRET_REPOSITORY}, key {KEY_REPOSITORY_PASSWORD}, has to have the password that this repository was made with (that of \
-         Velero is {OF_VELERO} where nobody has set another)"
-    )
 }
 
 fn make_it(namespace: &str) -> String {

@@ -58,7 +58,7 @@ impl Ground {
 
     /// Makes a repository with this password, as an earlier installation has left it.
     pub(super) async fn with_repository(&self, namespace: &str, password: &str) {
-        let options = EnsureOptions { may_create: true, ..of_reader(&self.context) };
+        let options = EnsureOptions { may_create: true, ..look_options(&self.context) };
         ensure(blobs_of(self.bucket.clone(), namespace), &Password::new(password.into()), &options).await.unwrap();
     }
 

@@ -228,11 +228,8 @@ async fn a_repository_that_is_not_ready_or_a_node_without_agent_is_an_error() {
     assert_eq!(ground.below(RESTORES), Vec::<Value>::new());
 
     for (node, said) in [
-        (
-            json!("n2"),
-            "node-agent pod is not running in node n2: the DaemonSet has no pod there; nobody waits longer than 0 s",
-        ),
-        (json!(null), "the pod has no node: the scheduler has said nothing about it; nobody waits longer than 0 s"),
+        (json!("n2"), "node-agent pod is not running in node n2: the DaemonSet has no pod there; gave up after 0 s"),
+        (json!(null), "the pod has no node: the scheduler has said nothing about it; gave up after 0 s"),
     ] {
         let mut ground = with_files().await;
         ground.request.settings.resource_timeout = Duration::from_secs(0);

@@ -10,10 +10,9 @@ use crate::method::data_movement::upload::{
 };
 use crate::method::fs_backup::cancel::{cancel, cancel_each};
 use crate::method::fs_backup::repository::NeededRepository;
-use crate::restore_plan::is_foreign;
 use lifeboat_action::{ActionError, OperationProgress};
 use lifeboat_api::well_known::{LABEL_ASYNC_OPERATION_ID, LABEL_BACKUP_UID, LABEL_PVC_UID};
-use lifeboat_api::{Backup, DataPathPhase, DataUpload, GROUP, Resource};
+use lifeboat_api::{Backup, DataMover, DataPathPhase, DataUpload, GROUP, Resource};
 use lifeboat_cluster::{Cluster, ClusterError, ListRequest};
 use lifeboat_object::{GroupResource, ObjectKey};
 use lifeboat_operation::Operation;
@@ -69,7 +68,7 @@ impl DataUploads {
     /// The reason for people.
     pub(crate) async fn begin(&self, of: SnapshotToMove<'_>, backup: &Backup) -> Result<BegunUpload, String> {
         (self.operation.fence)()?;
-        if !is_foreign(of.data_mover) {
+        if DataMover::of(of.data_mover).is_of_velero() {
             self.repository(of.namespace, backup).await?;
         }
         let wanted = data_upload(backup, of);
@@ -117,10 +116,14 @@ impl DataUploads {
     /// [`ActionError`]: that its DataUpload is not there, or that there are several.
     pub(crate) async fn progress(&self, id: &str, backup: &Backup) -> Result<OperationProgress, ActionError> {
         match self.of_operation(id, backup).await?[..] {
-            [] => Err(ActionError::item(format!("not found DataUpload for operation {id}: it was deleted"))),
+            [] => Err(ActionError::item(format!("the DataUpload of operation {id} was deleted: make another backup"))),
             [upload] => Ok(progress_of(upload)),
-            _ => {
-                Err(ActionError::item(format!("more than one DataUpload found for operation {id}: delete all but one")))
+            ref several => {
+                let names: Vec<&str> = several.iter().map(|upload| upload.metadata.name.as_str()).collect();
+                Err(ActionError::item(format!(
+                    "there is more than one DataUpload of operation {id}: {}; keep the newest and delete the others",
+                    names.join(", ")
+                )))
             }
         }
     }
@@ -170,7 +173,7 @@ pub async fn working_uploads(backup: &Backup, cluster: &Cluster) -> Result<usize
     use DataPathPhase as P;
     let works = |upload: &&DataUpload| {
         matches!(upload.status.phase, Some(P::Accepted | P::Prepared | P::InProgress | P::Canceling))
-            && !is_foreign(&upload.spec.data_mover)
+            && DataMover::of(&upload.spec.data_mover).is_of_velero()
     };
     Ok(uploads_of(backup, cluster).await?.iter().filter(works).count())
 }

@@ -207,7 +207,9 @@ fn data_download(claim: ClaimToFill<'_>, restore: &Restore, settings: &DownloadS
 pub(crate) async fn progress(id: &str, restore: &Restore, cluster: &Cluster) -> Result<OperationProgress, ActionError> {
     let found = cluster.get(&kind(), Some(&restore.metadata.namespace), &name_of(restore, id)).await;
     let body = found.map_err(|e| action_error(&e))?;
-    let body = body.ok_or_else(|| ActionError::item("didn't find DataDownload"))?;
+    let body = body.ok_or_else(|| {
+        ActionError::item(format!("the DataDownload of operation {id} was deleted: make another Restore"))
+    })?;
     let found: DataDownload = serde_json::from_slice(&body)
         .map_err(|e| ActionError::item(format!("the DataDownload of the operation cannot be read: {e}")))?;
     let mut progress = progress_of(&found);

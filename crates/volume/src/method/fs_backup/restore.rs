@@ -305,7 +305,7 @@ impl FileRun {
             };
             if Instant::now() + pause > deadline {
                 let seconds = self.settings.resource_timeout.as_secs();
-                return Err(format!("{why}; nobody waits longer than {seconds} s (--resource-timeout)"));
+                return Err(format!("{why}; gave up after {seconds} s (--resource-timeout of the server)"));
             }
             sleep(pause).await;
             pause = (pause * 2).min(LONGEST_POD_PAUSE);

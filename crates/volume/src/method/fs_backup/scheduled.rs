@@ -4,7 +4,6 @@ use lifeboat_api::well_known::{LABEL_ROLE, NODE_AGENT, NODE_AGENT_WINDOWS};
 use lifeboat_cluster::{Cluster, ClusterError, ListRequest};
 use lifeboat_object::ApiResource;
 use serde_json::Value;
-use std::sync::Arc;
 
 /// The pod as the wait for its node sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +44,15 @@ pub async fn has_node_agent(cluster: &Cluster, namespace: &str) -> Result<bool, 
     Ok(false)
 }
 
+/// The warning of an operation that may not look for node agents.
+#[must_use]
+pub fn unseen_node_agent(namespace: &str, error: &ClusterError) -> String {
+    format!(
+        "cannot read the DaemonSet {NODE_AGENT} in {namespace}, so the operation goes on as if no node agent were there: allow the \
+         server's service account to get daemonsets.apps: {error}"
+    )
+}
+
 /// Says why no node agent runs on a node; `None` when one does.
 ///
 /// # Errors
@@ -54,12 +62,9 @@ pub(super) async fn missing_agent(
     namespace: &str,
     node: &str,
 ) -> Result<Option<String>, ClusterError> {
-    let request = ListRequest {
-        resource: Arc::new(ApiResource::new("", "v1", "pods", "Pod")),
-        namespace: Some(namespace.to_owned()),
-        selector: format!("{LABEL_ROLE}={NODE_AGENT}"),
-        metadata_only: false,
-    };
+    let pods = ApiResource::new("", "v1", "pods", "Pod");
+    let role = format!("{LABEL_ROLE}={NODE_AGENT}");
+    let request = ListRequest::all(pods).in_namespace(namespace.to_owned()).labelled(role);
     let mut list = cluster.list(request);
     let mut found = None;
     while let Some(bodies) = list.next().await? {

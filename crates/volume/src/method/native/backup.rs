@@ -383,7 +383,7 @@ impl SnapshotRun {
         self.operation.journal.info("Snapshotting a persistent volume", &fields);
         let (begun, tags) = (self.now(), tags(&self.of.backup, volume));
         let within = self.of.backup.spec.item_operation_timeout.to_std();
-        let made = location.make((&self.stop, &self.operation.fence), within, |snapshotter| {
+        let made = location.make(&self.stop, &self.operation.fence, within, |snapshotter| {
             let (spec, tags) = (&spec, &tags);
             async move { snapshotter.create_snapshot(&spec.provider_volume_id, &spec.volume_az, tags).await }
         });

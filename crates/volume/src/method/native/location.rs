@@ -82,7 +82,8 @@ impl SnapshotterLocation {
     /// has noted what may exist.
     pub(crate) async fn make<F>(
         &self,
-        (stop, fence): (&CancellationToken, &Fence),
+        stop: &CancellationToken,
+        fence: &Fence,
         within: Duration,
         make: impl Fn(Arc<dyn VolumeSnapshotter>) -> F,
     ) -> Result<String, NotMade>
@@ -216,7 +217,7 @@ mod tests {
             let (location, scripted) = location(&answers);
             let fence: Fence = Arc::new(|| Ok(()));
             let stop = CancellationToken::new();
-            let made = location.make((&stop, &fence), Duration::from_secs(60), |snapshotter| async move {
+            let made = location.make(&stop, &fence, Duration::from_secs(60), |snapshotter| async move {
                 snapshotter.create_snapshot("", "", &BTreeMap::new()).await
             });
             let made = made.await.map_err(|not_made| (not_made.error.message, not_made.may_exist));

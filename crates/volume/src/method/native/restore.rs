@@ -290,7 +290,7 @@ impl VolumeRun {
             facts: VolumeFacts { volume_type: spec.volume_type, iops: spec.volume_iops.filter(|iops| *iops != 0) },
             zone: spec.volume_az,
         };
-        let made = location.make((&self.stop, &self.operation.fence), LONGEST, |snapshotter| {
+        let made = location.make(&self.stop, &self.operation.fence, LONGEST, |snapshotter| {
             let request = &request;
             async move { snapshotter.create_volume(request).await }
         });

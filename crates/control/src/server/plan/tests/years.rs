@@ -100,7 +100,7 @@ impl Years {
                 [Values::of(&[0]), all(0, 23), Values::of(&[1, 8]), Values::of(&[3, 11]), all(0, 6)],
             ),
         ] {
-            let times = counted(&fields, &TimeZone::get(zone).unwrap(), (date(2025, 11, 1), date(2031, 3, 1)));
+            let times = counted(&fields, &TimeZone::get(zone).unwrap(), date(2025, 11, 1), date(2031, 3, 1));
             years.put(name, &format!("CRON_TZ={zone} {}", text(&fields)));
             years.due.insert(name.into(), Due::At(times));
         }

@@ -2,7 +2,7 @@
 
 use super::outcome::EndedRun;
 use super::record::record;
-use crate::work::repository::open::of_reader;
+use crate::work::repository::open::writer_options;
 use crate::work::repository::password::{explained, password};
 use crate::work::{Context, StepError, StepResult};
 use lifeboat_api::{BackupRepository, BackupStorageLocation, Time};
@@ -43,8 +43,8 @@ async fn run(
 ) -> Result<MaintenanceSummary, String> {
     let bucket = context.bucket(location).await?;
     let password = password(context, location).await?;
-    let reader = of_reader(context);
-    let options = WriterOptions { random: reader.random, open: OpenOptions { memory: MEMORY, ..reader.open } };
+    let WriterOptions { random, open } = writer_options(context);
+    let options = WriterOptions { random, open: OpenOptions { memory: MEMORY, ..open } };
     let blobs = blobs_of(bucket, &repository.spec.volume_namespace);
     let maintained = Box::pin(lifeboat_repository::maintain(blobs, &password, &options, stop.cancelled())).await;
     maintained.map_err(|error| explained(&error))

@@ -120,7 +120,8 @@ impl FollowedSnapshots {
     /// Waits until `wanted` gives something for an object. Gives its last state when the deadline comes before.
     pub(crate) async fn until<T>(
         &self,
-        (namespace, name): (&str, &str),
+        namespace: &str,
+        name: &str,
         deadline: Instant,
         wanted: impl Fn(&SnapshotState) -> Option<T>,
     ) -> Result<T, Option<SnapshotState>> {

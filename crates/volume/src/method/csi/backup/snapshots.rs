@@ -348,7 +348,7 @@ impl CsiSnapshots {
         mut patience: WaitLimit,
     ) -> Result<BoundTo, WaitFailure> {
         loop {
-            let until = followed.until((created.namespace, created.name), patience.until(), |state| {
+            let until = followed.until(created.namespace, created.name, patience.until(), |state| {
                 state.is(created.uid).then(|| SnapshotEvent::of(state, patience.has_error())).flatten()
             });
             let until = tokio::select! {

@@ -23,7 +23,7 @@ use lifeboat_api::well_known::{
     ANNOTATION_DATA_UPLOAD_NAME, ANNOTATION_RESTORE_MUST_INCLUDE, ANNOTATION_SNAPSHOTTER_LIST_SECRET_NAME,
     ANNOTATION_SNAPSHOTTER_LIST_SECRET_NAMESPACE, ANNOTATION_SNAPSHOTTER_SECRET_NAME,
     ANNOTATION_SNAPSHOTTER_SECRET_NAMESPACE, ANNOTATION_VSC_DELETION_POLICY, LABEL_BACKUP_UID,
-    LABEL_DYNAMIC_PV_RESTORE, LABEL_VOLUME_SNAPSHOT_NAME,
+    LABEL_DYNAMIC_PV_RESTORE, LABEL_VOLUME_SNAPSHOT_NAME, RESTORE_WAIT,
 };
 use lifeboat_cluster::Cluster;
 use lifeboat_object::{ApiResource, Catalog, GroupResource, ObjectKey};
@@ -139,7 +139,7 @@ fn awaits_data(object: &Value) -> Option<String> {
     if has_label && object["kind"] == "PersistentVolumeClaim" {
         return Some(format!("{selector}/{}", LABEL_DYNAMIC_PV_RESTORE.replace('/', "~1")));
     }
-    let waits = object.pointer(wait).is_some_and(|container| container["name"] == "restore-wait");
+    let waits = object.pointer(wait).is_some_and(|container| container["name"] == RESTORE_WAIT);
     (waits && object["kind"] == "Pod").then(|| format!("{wait}/args"))
 }
 

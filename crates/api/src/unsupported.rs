@@ -1,0 +1,76 @@
+//! The parts of Velero that this version does not have, each with its one text.
+
+/// A part of Velero that this version does not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum UnsupportedPart {
+    /// Repositories of restic, into which older servers of Velero have saved the files of volumes.
+    Restic,
+    /// The data mover `velero-block`.
+    BlockDataMover,
+    /// Changed block tracking, by which a mover reads only what has changed since the snapshot before.
+    ChangedBlockTracking,
+    /// Movers on Windows nodes.
+    WindowsMovers,
+}
+
+impl UnsupportedPart {
+    /// All of them, in the order of the page `docs/supported.md`.
+    pub const ALL: [Self; 4] = [Self::Restic, Self::BlockDataMover, Self::ChangedBlockTracking, Self::WindowsMovers];
+
+    /// The part, as it stands in a sentence.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Restic => "a repository of restic",
+            Self::BlockDataMover => "the data mover velero-block",
+            Self::ChangedBlockTracking => "changed block tracking",
+            Self::WindowsMovers => "movers on Windows nodes",
+        }
+    }
+
+    /// The part with the reason why nothing comes of it.
+    #[must_use]
+    pub fn why(self) -> &'static str {
+        match self {
+            Self::Restic => "a repository of restic, which this version neither reads nor writes",
+            Self::BlockDataMover => "the data mover velero-block, which this version does not have",
+            Self::ChangedBlockTracking => {
+                "changed block tracking, which this version does not use: it reads whole volumes"
+            }
+            Self::WindowsMovers => "movers on Windows nodes, for which this version has no image",
+        }
+    }
+
+    /// The next step of a user whose backup was made by the part.
+    #[must_use]
+    pub fn next_of_restore(self) -> &'static str {
+        match self {
+            Self::Restic => "restore it with Velero 1.18 or older, or from another backup",
+            Self::BlockDataMover => "restore it with Velero, or from another backup",
+            Self::ChangedBlockTracking => "nothing: what was saved with it comes back whole",
+            Self::WindowsMovers => "restore it to Linux nodes, or with Velero",
+        }
+    }
+
+    /// The next step of a user who asks for a backup by the part.
+    #[must_use]
+    pub fn next_of_backup(self) -> &'static str {
+        match self {
+            Self::Restic => "set --uploader-type=kopia at the server",
+            Self::BlockDataMover => "leave spec.datamover out of the Backup",
+            Self::ChangedBlockTracking => "leave it out: data that has not changed is not stored again",
+            Self::WindowsMovers => "save such volumes by CSI snapshots that stay in the storage",
+        }
+    }
+    /// The reason against a restore from what the part has written, with the next step.
+    #[must_use]
+    pub fn refusal_of_restore(self) -> String {
+        format!("its data comes from {}: {}", self.why(), self.next_of_restore())
+    }
+
+    /// The reason against a backup that asks for the part, with the next step.
+    #[must_use]
+    pub fn refusal_of_backup(self) -> String {
+        format!("it asks for {}: {}", self.why(), self.next_of_backup())
+    }
+}
