@@ -17,5 +17,5 @@ pub use clock::repository_clock;
 pub use deletion::{DeletedSnapshot, DeletedSnapshots, SnapshotOwner, delete_snapshots};
 pub use maintain::{MAINTENANCE_ERROR, MaintenanceSummary, maintain};
 pub use volume_repository::{
-    CLIENT_NAME, EnsureOptions, RepositoryError, WriterOptions, blobs_of, ensure, open, prefix_of,
+    CLIENT_NAME, DEFAULT_PASSWORD, EnsureOptions, RepositoryError, WriterOptions, blobs_of, ensure, open, prefix_of,
 };

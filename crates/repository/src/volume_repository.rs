@@ -16,6 +16,9 @@ use std::time::Duration;
 /// The user and the host under which all of Velero's processes write into a repository (B.2.5).
 pub const CLIENT_NAME: &str = "default";
 
+/// The password that Velero gives to its repositories, unless its Secret had another one before.
+pub const DEFAULT_PASSWORD: &str = "static-passw0rd";
+
 /// The owner of the maintenance of Velero's repositories.
 pub(crate) const OWNER: &str = "default@default";
 /// The most bytes of `kopia.repository`.

@@ -85,6 +85,7 @@ mod undelete_shown;
 mod unknown_fields;
 mod uploads;
 mod upstream;
+mod volume_files;
 mod waits;
 mod walk;
 mod walk_existing;

@@ -15,12 +15,10 @@ use lifeboat_cluster::WriteBody;
 use lifeboat_kopia::KopiaError;
 use lifeboat_kopia::crypto::Password;
 use lifeboat_object::{ApiResource, chain};
-use lifeboat_repository::{RepositoryError, blobs_of, ensure};
+use lifeboat_repository::{DEFAULT_PASSWORD, RepositoryError, blobs_of, ensure};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// The password that Velero gives each installation that has none.
-const OF_VELERO: &str = "static-passw0rd";
 /// Random bytes of a password that is made.
 const RANDOM: usize = 24;
 /// The folder below which the repositories of a location lie, one folder for each namespace.
@@ -107,7 +105,7 @@ async fn of_velero(
     (bucket, namespace): (Arc<dyn BlobStore>, &str),
 ) -> Result<String, String> {
     let blobs = blobs_of(bucket, namespace);
-    let opened = ensure(blobs, &Password::new(OF_VELERO.to_owned()), &of_reader(context)).await;
+    let opened = ensure(blobs, &Password::new(DEFAULT_PASSWORD.to_owned()), &of_reader(context)).await;
     match opened {
         Ok(()) => {
             tracing::info!(
@@ -115,7 +113,7 @@ async fn of_velero(
                 location = location.metadata.name,
                 "the repositories that are there have Velero's password: the Secret is made with it"
             );
-            Ok(OF_VELERO.to_owned())
+            Ok(DEFAULT_PASSWORD.to_owned())
         }
         Err(error) => {
             let why = if is_wrong(&error) { "it is not the one that Velero gives".to_owned() } else { chain(&error) };
@@ -187,7 +185,7 @@ pub(super) fn explained(error: &RepositoryError) -> String {
 fn wrong_password() -> String {
     format!(
         "the Secret {SECRET_REPOSITORY}, key {KEY_REPOSITORY_PASSWORD}, has to have the password that this repository was made with (that of \
-         Velero is {OF_VELERO} where nobody has set another)"
+         Velero is {DEFAULT_PASSWORD} where nobody has set another)"
     )
 }
 
