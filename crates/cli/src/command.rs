@@ -110,7 +110,7 @@ enum Command {
     History(Box<HistoryArgs>),
     /// Bring one object back, from the newest backup that has it
     Undelete(Box<UndeleteArgs>),
-    /// Ask what happens to volumes
+    /// Ask what happens to volumes, and get files of them out of backups
     #[command(subcommand)]
     Volume(VolumeCommand),
     /// Gather resources, logs and versions for whoever helps into one file; Secrets are left out, and values that look secret are removed
@@ -227,7 +227,7 @@ impl Lifeboat {
             Command::Browse(args) => Some(ObjectNamespace::One(&mut args.object_namespace)),
             Command::History(args) => Some(ObjectNamespace::One(&mut args.object_namespace)),
             Command::Diff(args) => Some(ObjectNamespace::Several(&mut args.include_namespaces)),
-            Command::Volume(VolumeCommand::Explain(args)) => Some(ObjectNamespace::One(&mut args.object_namespace)),
+            Command::Volume(command) => Some(command.object_namespace()),
             Command::Backup(BackupCommand::Contents(args)) => args.object_namespace(),
             Command::Local(local) => local.object_namespace(),
             _ => None,

@@ -36,6 +36,7 @@ use tokio::sync::{Semaphore, mpsc};
 use walk::Walk;
 
 pub use options::{EntryFailure, Existing, RestoreOptions, RestoreReport};
+pub use target::device_file;
 
 /// The pieces that wait for the plan, beside its window.
 const WAITING: usize = 256;

@@ -1,15 +1,15 @@
 //! Preview of a backup or restore of the server, computed on this machine: with the user's own rights in the cluster,
 //! and with the credentials of the storage location that these let the user read.
 
+use super::cluster_location::{location, open_location_here};
 use super::dry_run::{print_backup_preview, print_restore};
-use anyhow::{Result, bail};
+use anyhow::Result;
 use lifeboat_action::Actions;
 use lifeboat_api::{Backup, BackupStorageLocation, Restore, label_value, well_known};
 use lifeboat_api::{NoneOfSchedule, SourceCluster, choose_of_schedule};
-use lifeboat_bucket::{Gates, Memory};
+use lifeboat_bucket::Memory;
 use lifeboat_client::Client;
 use lifeboat_operation::Operation;
-use lifeboat_provider::{ProviderSettings, open_location};
 use lifeboat_store::Store;
 use lifeboat_terminal::flags::dry_run::PlanFiles;
 use lifeboat_terminal::flags::globals::Globals;
@@ -17,7 +17,6 @@ use lifeboat_terminal::output::Output;
 use lifeboat_terminal::output::errors::{self, missing};
 use lifeboat_terminal::process::clock::clock;
 use lifeboat_view::preview::ShownParts;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -116,32 +115,7 @@ async fn store(name: &str, client: &Client, globals: &Globals) -> Result<Store> 
     open(&location(name, client).await?, client, globals).await
 }
 
-/// The storage location of this name, or the default one when none is named.
-async fn location(location: &str, client: &Client) -> Result<BackupStorageLocation> {
-    let found = if location.is_empty() {
-        let locations: Vec<BackupStorageLocation> = client.list("").await?;
-        locations.into_iter().find(|location| location.spec.default)
-    } else {
-        client.get::<BackupStorageLocation>(location).await?
-    };
-    match found {
-        Some(found) => Ok(found),
-        None if location.is_empty() => bail!("no storage location is the default one: name one"),
-        None => Err(missing::<BackupStorageLocation>(location)),
-    }
-}
-
 /// Opens the store of this storage location.
 async fn open(found: &BackupStorageLocation, client: &Client, globals: &Globals) -> Result<Store> {
-    // Whatever the user may read on this machine.
-    let directory_root = Some(PathBuf::from("/"));
-    let settings = ProviderSettings { directory_root, gates: Gates::default(), patience: globals.patience() };
-    let opened = async {
-        let access = client.storage_access(found).await?;
-        open_location(found, access, &settings, "those of plugins are known to the server alone").await
-    };
-    let bucket = opened.await.map_err(|why: String| {
-        anyhow::anyhow!("the storage location {:?} cannot be read from here: {why}", found.metadata.name)
-    })?;
-    Ok(Store::new(bucket).with_patience(globals.patience()))
+    Ok(Store::new(open_location_here(found, client, globals).await?).with_patience(globals.patience()))
 }

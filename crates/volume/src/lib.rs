@@ -31,10 +31,11 @@ pub use method::{csi, data_movement, fs_backup, native};
 pub use priority::Priority;
 pub use record::{Report, Reports, SavedObjects, is_to_be_protected, records, unprotected, unprotected_warning};
 pub use restore_plan::{
-    BackupOrigin, ClaimCopy, ClaimData, ClaimOfVolume, FileFormat, FileVolume, FilesOfPods, Loss, MovedSnapshot,
-    Movers, PodFiles, PodName, RecordedMethod, RecordedVolumes, RestoreMeans, RestoreMethod, RetainedFacts,
-    RetainedPlan, RetainedVolume, SavedClaim, SavedFiles, SavedVolume, UnsupportedMethod, VolumeFiles, VolumeHere,
-    VolumeOfClaim, VolumePermissions, VolumeRefusal, plan_claim, plan_retained, plan_volume,
+    BackupOrigin, ClaimCopy, ClaimData, ClaimOfVolume, CopyRecords, FileFormat, FileVolume, FilesOfPods, Loss,
+    MissingCopy, MovedSnapshot, Movers, PodFiles, PodName, RecordedMethod, RecordedVolumes, RepositoryCopy,
+    RestoreMeans, RestoreMethod, RetainedFacts, RetainedPlan, RetainedVolume, SavedClaim, SavedFiles, SavedVolume,
+    UnsupportedMethod, VolumeFiles, VolumeHere, VolumeName, VolumeOfClaim, VolumeOwner, VolumePermissions,
+    VolumeRefusal, plan_claim, plan_retained, plan_volume,
 };
 pub use verdict::{
     BackupMovers, Blocker, DriverSnapshot, Flags, Group, GroupTrouble, Method, MethodReason, MissingMover, Verdict,

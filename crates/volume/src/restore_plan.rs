@@ -8,6 +8,8 @@
 //! [`PodFiles`] has the volumes of a pod whose files come from a repository, and [`FilesOfPods`] the pod through which each claim is
 //! filled.
 //!
+//! [`CopyRecords`] finds the snapshot in a repository that holds one volume, for reading it without a cluster.
+//!
 //! A method that the environment cannot carry out ([`Movers`]) is a [`Loss`] with its reason ([`UnsupportedMethod`]).
 
 mod claim;
@@ -15,13 +17,17 @@ mod loss;
 mod method;
 mod pod;
 mod recorded;
+mod repository_copy;
 mod retained;
 
 pub use claim::{ClaimCopy, ClaimData, SavedClaim, VolumeOfClaim, plan_claim};
 pub use loss::{Loss, UnsupportedMethod};
 pub use method::{Movers, RestoreMeans, RestoreMethod, SavedVolume, plan_volume};
 pub use pod::{FileVolume, FilesOfPods, PodFiles};
-pub use recorded::{FileFormat, MovedSnapshot, PodName, RecordedMethod, RecordedVolumes, SavedFiles, VolumeFiles};
+pub use recorded::{
+    FileFormat, MovedSnapshot, PodName, RecordedMethod, RecordedVolumes, SavedFiles, VolumeFiles,
+};
+pub use repository_copy::{CopyRecords, MissingCopy, RepositoryCopy, VolumeName, VolumeOwner};
 pub use retained::{
     BackupOrigin, ClaimOfVolume, RetainedFacts, RetainedPlan, RetainedVolume, VolumeHere, VolumePermissions,
     VolumeRefusal, plan_retained,

@@ -3,8 +3,11 @@
 use crate::page;
 use crate::repository_ground::RepositoryGround;
 use crate::support::{gunzip, program, run};
-use serde_json::Value;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 
@@ -152,13 +155,32 @@ fn a_tree_comes_back_as_it_was_and_a_second_run_changes_nothing() {
     assert_eq!(std::fs::read_to_string(&one).expect("a file"), "1");
 }
 
+/// Writes the record of a backup whose only volume, the claim shop/data, is the first of these snapshots.
+fn backup_of(snapshots: &Value, folder: &Path) {
+    std::fs::create_dir_all(folder).expect("folders");
+    let record = json!({"apiVersion": "velero.io/v1", "kind": "Backup", "metadata": {"name": "nightly", "namespace": "velero"},
+        "spec": {}, "status": {"phase": "Completed"}});
+    std::fs::write(folder.join("velero-backup.json"), record.to_string()).expect("write");
+    let saved = json!([{"metadata": {"annotations": {"velero.io/pvc-name": "data"}}, "spec": {"uploaderType": "kopia", "volume": "data",
+        "pod": {"namespace": "shop", "name": "web"}}, "status": {"phase": "Completed", "snapshotID": snapshots[0]["id"]}}]);
+    let info = json!([{"pvcNamespace": "shop", "pvcName": "data", "backupMethod": "PodVolumeBackup", "result": "succeeded",
+        "pvbInfo": {"snapshotHandle": snapshots[0]["id"], "podNamespace": "shop", "podName": "web", "volumeName": "data"}}]);
+    for (name, value) in [("podvolumebackups", saved), ("volumeinfo", info)] {
+        let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+        packed.write_all(value.to_string().as_bytes()).expect("gzip");
+        std::fs::write(folder.join(format!("nightly-{name}.json.gz")), packed.finish().expect("gzip")).expect("write");
+    }
+}
+
 #[test]
 fn the_page_about_files_without_a_cluster_is_true() {
     // The bucket of a location, in which Velero keeps a repository for each namespace.
     let ground = ground_of("layout-flat");
+    let snapshots = ground.json(&["snapshots"]);
     let below = ground.path("bucket/kopia/shop");
     std::fs::create_dir_all(below.parent().expect("a parent")).expect("folders");
     std::fs::rename(ground.path("layout-flat"), &below).expect("rename");
+    backup_of(&snapshots, &ground.path("bucket/backups/nightly"));
     let bin = ground.path("bin");
     std::fs::create_dir(&bin).expect("a folder");
     std::os::unix::fs::symlink(program(), bin.join("lifeboat")).expect("a link");

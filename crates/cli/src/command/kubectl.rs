@@ -8,12 +8,15 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 
 /// Commands about objects of users, by the words that lead to them. `Lifeboat::object_namespace` knows their flags.
-const OF_OBJECTS: [&[&str]; 9] = [
+const OF_OBJECTS: [&[&str]; 12] = [
     &["undelete"],
     &["diff"],
     &["history"],
     &["browse"],
     &["volume", "explain"],
+    &["volume", "ls"],
+    &["volume", "cat"],
+    &["volume", "restore"],
     &["backup", "contents", "get"],
     &["backup", "contents", "extract"],
     &["local", "contents", "get"],

@@ -167,6 +167,9 @@ fn with_types(command: Command) -> Command {
 /// The kind of the objects whose names an argument takes, if it is one that takes them.
 fn named_by(first: &str, second: &str, argument: &str) -> Option<&'static str> {
     let is_verb = |word: &str| VERBS.contains(&word) || MAKING.contains(&word);
+    if first == "volume" && argument == "backup" {
+        return Some(Backup::KIND);
+    }
     let noun = |word: &str| NOUNS.iter().find(|(noun, _)| *noun == word.strip_suffix('s').unwrap_or(word));
     // The noun may stand first or last.
     let (verb, (_, kind)) = match (noun(first), noun(second)) {

@@ -20,6 +20,7 @@ pub(crate) mod verify;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use lifeboat_api::UnsupportedPart;
+use lifeboat_api::well_known::{KEY_REPOSITORY_PASSWORD, SECRET_REPOSITORY};
 use lifeboat_bucket::{BlobStore, ListOptions};
 use lifeboat_kopia::content::IndexSource;
 use lifeboat_kopia::crypto::Password;
@@ -118,6 +119,52 @@ impl RepositoryArgs {
         let password = password(password_file)?;
         let scratch = self.scratch.folder()?;
         let store = self.store(globals).await?;
+        let source = PasswordSource::File(password_file.to_owned());
+        OpenRepository::open(store, RepositoryPassword { password, source }, scratch, clock).await
+    }
+}
+
+/// The password of a repository, and where it comes from.
+pub(crate) struct RepositoryPassword {
+    pub(crate) password: Password,
+    pub(crate) source: PasswordSource,
+}
+
+/// The origin of a password, for people when it is wrong.
+#[derive(Clone, Debug)]
+pub(crate) enum PasswordSource {
+    /// This file.
+    File(PathBuf),
+    /// The one that Velero sets, because none was named.
+    OfVelero,
+    /// The Secret of the cluster.
+    Cluster,
+}
+
+impl PasswordSource {
+    fn next_step(&self) -> String {
+        match self {
+            Self::File(file) => format!("look at {}", file.display()),
+            Self::OfVelero => format!(
+                "the one that Velero sets was tried; --password-file names a file with another: that of the key {KEY_REPOSITORY_PASSWORD} of the \
+                 Secret {SECRET_REPOSITORY} of its cluster"
+            ),
+            Self::Cluster => format!(
+                "look at the Secret {SECRET_REPOSITORY}, which may have changed since the backup; --password-file names a file with another"
+            ),
+        }
+    }
+}
+
+impl OpenRepository {
+    /// Opens the repository of these blobs by a password. Its indexes may lie in `scratch`.
+    pub(crate) async fn open(
+        store: Arc<dyn BlobStore>,
+        password: RepositoryPassword,
+        scratch: ScratchFolder,
+        clock: lifeboat_kopia::Clock,
+    ) -> Result<Self> {
+        let RepositoryPassword { password, source } = password;
         let options = OpenOptions {
             scratch: scratch.path().to_owned(),
             clock,
@@ -126,12 +173,10 @@ impl RepositoryArgs {
             indexes: IndexSource::default(),
         };
         let repository = Repository::open(store, password, options).await.map_err(|error| match error {
-            KopiaError::WrongPassword { .. } => {
-                anyhow::Error::new(error).context(format!("look at {}", password_file.display()))
-            }
+            KopiaError::WrongPassword { .. } => anyhow::Error::new(error).context(source.next_step()),
             error => error.into(),
         })?;
-        Ok(OpenRepository { repository, _scratch: scratch })
+        Ok(Self { repository, _scratch: scratch })
     }
 }
 
@@ -159,7 +204,7 @@ pub(crate) fn kopia_clock() -> lifeboat_kopia::Clock {
 }
 
 /// Reads a password: a file without a line break at its end.
-fn password(file: &Path) -> Result<Password> {
+pub(crate) fn password(file: &Path) -> Result<Password> {
     let path = file.display();
     let text =
         std::fs::read_to_string(file).with_context(|| format!("read the password of the repository from {path}"))?;
@@ -174,7 +219,7 @@ fn password(file: &Path) -> Result<Password> {
 }
 
 /// The part of a location's bucket that holds the repository of a namespace.
-async fn of_velero(bucket: Arc<dyn BlobStore>, namespace: &str) -> Result<Arc<dyn BlobStore>> {
+pub(crate) async fn of_velero(bucket: Arc<dyn BlobStore>, namespace: &str) -> Result<Arc<dyn BlobStore>> {
     let prefix = prefix_of(namespace);
     let has = async |prefix: &str| -> Result<bool> {
         let page = bucket.list(ListOptions { prefix: prefix.to_owned(), ..ListOptions::default() }).await?;

@@ -106,6 +106,20 @@ async fn only_file(repository: &Repository, root: &DirectoryEntry) -> Result<Opt
     Ok((state == EntryState::Whole && entry.entry_type == EntryType::File).then_some(entry))
 }
 
+/// The bytes of a block device that was saved: the only file of a directory, which is called by the path of the device. `None` for the
+/// snapshot of anything else.
+///
+/// # Errors
+/// [`KopiaError`] of the listing.
+pub async fn device_file(repository: &Repository, root: &DirectoryEntry) -> Result<Option<DirectoryEntry>, KopiaError> {
+    match &root.entry_type {
+        EntryType::Directory => Ok(only_file(repository, root).await?.filter(|file| file.name.contains('/'))),
+        // No volume with files is a file.
+        EntryType::File => Ok(Some(root.clone())),
+        EntryType::Symlink | EntryType::Unknown(_) => Ok(None),
+    }
+}
+
 /// Opens the target, and makes it where it is missing.
 pub(super) fn open(run: &Run, plan: Plan) -> Result<Option<Step>, MoverError> {
     match plan {

@@ -131,7 +131,7 @@ pub struct VolumeFiles {
 }
 
 /// Returns true if a mover has saved a volume and nothing was in it: such a backup has no snapshot in the repository.
-fn was_empty(info: &BackupVolumeInfo) -> bool {
+pub(super) fn was_empty(info: &BackupVolumeInfo) -> bool {
     let moved = info.other.get(if info.snapshot_data_moved { UPLOAD_INFO } else { PVB_INFO });
     info.result == SUCCEEDED && moved.is_some_and(|moved| moved["snapshotHandle"].as_str().is_none_or(str::is_empty))
 }

@@ -94,6 +94,9 @@ fn names_are_completed_wherever_velero_completes_them() {
         history what TYPE/
         undelete what TYPE/
         undelete from Backup
+        volume ls backup Backup
+        volume cat backup Backup
+        volume restore backup Backup
         debug backup Backup
         debug restore Restore";
     assert_eq!(places(), expected.lines().map(str::trim).collect::<Vec<_>>());
@@ -167,6 +170,12 @@ const UNCOMPLETED: [(&str, &[&str]); 9] = [
             "repo diff before",
             "repo diff after",
             "repo stats snapshot",
+            "volume ls name",
+            "volume ls path",
+            "volume cat name",
+            "volume cat path",
+            "volume restore name",
+            "volume restore path",
         ],
     ),
     (

@@ -20,6 +20,15 @@ pub(crate) struct LsArgs {
     /// The snapshot, by its ID, the beginning of one, or latest; and a path in it
     #[arg(value_name = "SNAPSHOT[:PATH]")]
     entry: SnapshotPath,
+    #[command(flatten)]
+    listing: ListingArgs,
+    #[command(flatten)]
+    repository: RepositoryArgs,
+}
+
+/// Form of a listing.
+#[derive(Debug, Args)]
+pub(crate) struct ListingArgs {
     /// List what is in directories below, too
     #[arg(long, short)]
     recursive: bool,
@@ -29,8 +38,6 @@ pub(crate) struct LsArgs {
     /// Print each entry as a line of json
     #[arg(long, short, value_enum, conflicts_with = "long")]
     output: Option<Lines>,
-    #[command(flatten)]
-    repository: RepositoryArgs,
 }
 
 /// `-o`.
@@ -44,11 +51,23 @@ impl LsArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
         let opened = self.repository.open(globals).await?;
         let (_, entry) = self.entry.find(&opened.repository).await?;
+        self.listing.print(&opened.repository, entry).await
+    }
+}
+
+impl ListingArgs {
+    /// Returns true if each entry is a line of JSON.
+    pub(crate) fn is_json(&self) -> bool {
+        self.output.is_some()
+    }
+
+    /// Prints what is in a directory, or the one entry.
+    pub(crate) async fn print(&self, repository: &Repository, entry: DirectoryEntry) -> Result<ExitCode> {
         let mut out = BufWriter::new(std::io::stdout().lock());
         let mut all_readable = true;
         match (&entry.entry_type, entry.object) {
             (EntryType::Directory, Some(object)) => {
-                all_readable = self.directory(&opened.repository, object, &mut out).await?;
+                all_readable = self.directory(repository, object, &mut out).await?;
             }
             _ => self.line(&mut out, "", &TreeEntry::new(entry))?,
         }
@@ -143,7 +162,7 @@ pub(super) fn type_name(entry: &DirectoryEntry) -> &str {
 }
 
 /// The properties of an entry as JSON.
-pub(super) fn entry_document(entry: &DirectoryEntry) -> Value {
+pub(crate) fn entry_document(entry: &DirectoryEntry) -> Value {
     json!({
         "type": type_name(entry),
         "mode": format!("{:04o}", entry.mode),

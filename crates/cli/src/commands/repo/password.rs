@@ -5,15 +5,13 @@ use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use lifeboat_kopia::crypto::Password;
 use lifeboat_kopia::{KopiaError, PasswordChanged, PasswordRequest, Repository};
+use lifeboat_repository::DEFAULT_PASSWORD;
 use lifeboat_terminal::flags::globals::Globals;
 use lifeboat_terminal::output::progress::shown;
 use lifeboat_terminal::process::random::random;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
-
-/// The password that Velero gives to its repositories, unless its Secret had another one before.
-const OF_VELERO: &[u8] = b"static-passw0rd";
 
 /// Change the password of a kopia repository, without a cluster.
 #[derive(Debug, Subcommand)]
@@ -102,7 +100,7 @@ fn is_of_velero(location: Location<'_>, old: &Password) -> bool {
             path.trim_end_matches('/').rsplit('/').nth(1) == Some("kopia")
         }
     };
-    is_in_its_place || old.as_bytes() == OF_VELERO
+    is_in_its_place || old.as_bytes() == DEFAULT_PASSWORD.as_bytes()
 }
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 use super::{RepositoryArgs, SnapshotPath};
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
+use lifeboat_kopia::Repository;
+use lifeboat_kopia::format::directory::DirectoryEntry;
 use lifeboat_mover::restore::{Existing, RestoreOptions, RestoreReport, restore};
 use lifeboat_mover::{Progress, Totals};
 use lifeboat_object::printable;
@@ -12,7 +14,7 @@ use lifeboat_terminal::output::progress::shown;
 use lifeboat_terminal::output::{Output, print_resource};
 use serde_json::json;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,6 +29,15 @@ pub(crate) struct RestoreArgs {
     /// The folder into which the tree goes, made when it is missing; or the file or block device
     #[arg(value_name = "TARGET")]
     target: PathBuf,
+    #[command(flatten)]
+    flags: RestoreFlags,
+    #[command(flatten)]
+    repository: RepositoryArgs,
+}
+
+/// Flags of a restore out of a repository.
+#[derive(Debug, Args)]
+pub(crate) struct RestoreFlags {
     /// Policy for files that exist
     #[arg(long, value_enum, default_value_t = ExistingFiles::Update)]
     existing: ExistingFiles,
@@ -45,8 +56,16 @@ pub(crate) struct RestoreArgs {
     /// Print the report as json or yaml
     #[arg(long, short, value_enum)]
     output: Option<Output>,
-    #[command(flatten)]
-    repository: RepositoryArgs,
+}
+
+/// An entry of a repository that is restored, and its target.
+#[derive(Clone, Copy)]
+pub(crate) struct Restored<'a> {
+    pub(crate) repository: &'a Repository,
+    pub(crate) entry: &'a DirectoryEntry,
+    /// The entry for people.
+    pub(crate) what: &'a str,
+    pub(crate) target: &'a Path,
 }
 
 /// `--existing`.
@@ -66,7 +85,17 @@ impl RestoreArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
         let opened = self.repository.open(globals).await?;
         let (snapshot, entry) = self.entry.find(&opened.repository).await?;
-        let repository = Arc::new(opened.repository.clone());
+        let what = format!("snapshot {}", snapshot.id);
+        let restored = Restored { repository: &opened.repository, entry: &entry, what: &what, target: &self.target };
+        self.flags.restore(restored).await
+    }
+}
+
+impl RestoreFlags {
+    /// Restores an entry and prints the report. Ends with another code where it is not all there.
+    pub(crate) async fn restore(&self, restored: Restored<'_>) -> Result<ExitCode> {
+        let Restored { repository, entry, what, target } = restored;
+        let repository = Arc::new(repository.clone());
         let options = RestoreOptions {
             existing: match self.existing {
                 ExistingFiles::Update => Existing::Update,
@@ -78,15 +107,14 @@ impl RestoreArgs {
             sparse: !self.no_sparse,
             owners: !self.no_owners,
             stop_at_first_error: self.stop_at_first_error,
-            ..RestoreOptions::new(&self.target)
+            ..RestoreOptions::new(target)
         };
         let progress = Arc::new(Progress::default());
         let began = Instant::now();
         let line = || format!("restore: {}", describe(&progress.totals(), began.elapsed()));
         let interrupted = "the restore was interrupted: the same command goes on where it was";
-        let report = shown(line, interrupted, restore(&repository, &entry, &options, &progress)).await?;
-        let report =
-            report.with_context(|| format!("restore snapshot {} to {}", snapshot.id, self.target.display()))?;
+        let report = shown(line, interrupted, restore(&repository, entry, &options, &progress)).await?;
+        let report = report.with_context(|| format!("restore {what} to {}", target.display()))?;
         self.print(&report)?;
         Ok(if is_whole(&report) { ExitCode::SUCCESS } else { ExitCode::from(PARTIALLY_FAILED) })
     }

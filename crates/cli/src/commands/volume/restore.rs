@@ -1,0 +1,64 @@
+//! `lifeboat volume restore`.
+
+use super::saved::{OpenVolume, SavedVolumeArgs};
+use crate::commands::repo::restore::{RestoreFlags, Restored};
+use anyhow::{Result, bail};
+use clap::Args;
+use lifeboat_kopia::format::directory::EntryType;
+use lifeboat_terminal::flags::globals::Globals;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// `lifeboat volume restore BACKUP VOLUME [PATH] --into TARGET`.
+#[derive(Debug, Args)]
+pub(crate) struct VolumeRestoreArgs {
+    #[command(flatten)]
+    pub(crate) volume: SavedVolumeArgs,
+    /// The path of a directory or file in the volume; all of it when left out
+    #[arg(default_value = "", hide_default_value = true)]
+    path: String,
+    /// The folder of this machine into which it goes, made when it is missing; for a volume that is a block device, the file or device
+    #[arg(long, value_name = "TARGET")]
+    into: PathBuf,
+    #[command(flatten)]
+    flags: RestoreFlags,
+}
+
+impl VolumeRestoreArgs {
+    pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
+        let OpenVolume { repository, entry, is_device, described } = self.volume.open(&self.path, globals).await?;
+        let is_single = !is_device && entry.entry_type != EntryType::Directory;
+        let target = if is_single { in_folder(&self.into, &self.path)? } else { self.into.clone() };
+        let what = if self.path.is_empty() { described } else { format!("{} of {described}", self.path) };
+        let restored = Restored { repository: &repository.repository, entry: &entry, what: &what, target: &target };
+        Box::pin(self.flags.restore(restored)).await
+    }
+}
+
+/// The target of a single file: under its own name in a folder, which is made where it is missing.
+fn in_folder(folder: &Path, path: &str) -> Result<PathBuf> {
+    let name = path.split('/').rfind(|name| !name.is_empty()).unwrap_or_default();
+    if matches!(name, "" | "." | "..") || name.contains('\0') {
+        bail!("{path:?} names no file that this machine can have");
+    }
+    if let Err(e) = std::fs::create_dir_all(folder) {
+        bail!("make the folder {} for {name}: {e}; look at --into", folder.display());
+    }
+    Ok(folder.join(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_single_file_goes_into_the_folder_and_never_beside_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("new");
+        assert_eq!(in_folder(&target, "/a/b.txt/").unwrap(), target.join("b.txt"));
+        assert!(target.is_dir());
+        for path in ["..", "a/..", ".", "/"] {
+            assert!(in_folder(&target, path).is_err(), "{path}");
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! The volume of a backup that a command reads, and its repository.
+
+use crate::commands::repo::{
+    OpenRepository, PasswordSource, RepositoryPassword, SnapshotPath, kopia_clock, of_velero, password,
+};
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use lifeboat_kopia::crypto::Password;
+use lifeboat_kopia::format::directory::DirectoryEntry;
+use lifeboat_mover::restore::device_file;
+use lifeboat_repository::DEFAULT_PASSWORD;
+use lifeboat_standalone::repository_copy::{VolumeName, VolumeRequest};
+use lifeboat_terminal::flags::globals::Globals;
+use lifeboat_terminal::process::scratch::ScratchArgs;
+use std::path::PathBuf;
+
+/// The volume of a backup.
+#[derive(Debug, Args)]
+pub(crate) struct SavedVolumeArgs {
+    /// The backup
+    backup: String,
+    /// The volume: NAMESPACE/CLAIM, or NAMESPACE/POD:VOLUME for a volume of a pod; without the namespace with --object-namespace
+    #[arg(value_name = "VOLUME")]
+    name: VolumeName,
+    /// The namespace of the volume, where VOLUME names none
+    #[arg(long, value_name = "NAMESPACE")]
+    pub(crate) object_namespace: Option<String>,
+    /// Where the backup lies: a directory, file:///directory, or s3://bucket/prefix?region=…&endpoint=…; otherwise the storage
+    /// location of the backup in the cluster, with its credentials
+    #[arg(long, value_name = "URL")]
+    bucket: Option<String>,
+    /// A file with the password of the repository; otherwise that of the Secret velero-repo-credentials in the cluster, or with
+    /// --bucket the one that Velero sets
+    #[arg(long, value_name = "FILE")]
+    password_file: Option<PathBuf>,
+    #[command(flatten)]
+    scratch: ScratchArgs,
+}
+
+/// An entry of a volume of a backup, in its open repository.
+pub(crate) struct OpenVolume {
+    pub(crate) repository: OpenRepository,
+    pub(crate) entry: DirectoryEntry,
+    /// True for a volume that is a block device: the entry is its bytes then.
+    pub(crate) is_device: bool,
+    /// The volume for people.
+    pub(crate) described: String,
+}
+
+impl SavedVolumeArgs {
+    /// Opens the volume at a path in it; an empty path is its root.
+    pub(crate) async fn open(&self, path: &str, globals: &Globals) -> Result<OpenVolume> {
+        let namespace = self.namespace(globals.program.object_namespace_flag())?;
+        let scratch = self.scratch.folder()?;
+        let given = self.password_file.as_deref().map(password).transpose()?;
+        let request = VolumeRequest {
+            backup: &self.backup,
+            namespace,
+            of: &self.name.of,
+            bucket: self.bucket.as_deref(),
+            has_password: given.is_some(),
+        };
+        let found = request.find(globals, scratch.path()).await?;
+        let described = format!("the volume {namespace}/{} of the backup {:?}", self.name.of, self.backup);
+        let source = self.password_source();
+        let password = given.or_else(|| found.password.map(Password::new));
+        let password = password.unwrap_or_else(|| Password::new(DEFAULT_PASSWORD.to_owned()));
+        let blobs = of_velero(found.bucket, &found.copy.namespace).await?;
+        let repository =
+            OpenRepository::open(blobs, RepositoryPassword { password, source }, scratch, kopia_clock()).await?;
+        let at = |path: &str| SnapshotPath { snapshot: found.copy.snapshot_id.clone(), path: path.to_owned() };
+        let root = at("").find(&repository.repository).await;
+        let (_, root) = root.with_context(|| {
+            format!(
+                "read {described}, whose snapshot is {} in the repository of namespace {}",
+                found.copy.snapshot_id, found.copy.namespace
+            )
+        })?;
+        let device = device_file(&repository.repository, &root).await.with_context(|| format!("read {described}"))?;
+        let is_device = device.is_some();
+        if is_device && !path.is_empty() {
+            bail!("{described} is a block device: it has no files, and so no {path:?}; leave out the path");
+        }
+        let entry = match device {
+            Some(device) => device,
+            None if path.is_empty() => root,
+            None => at(path).find(&repository.repository).await.with_context(|| format!("read {described}"))?.1,
+        };
+        Ok(OpenVolume { repository, entry, is_device, described })
+    }
+
+    /// The namespace, from the name or from the flag, which may not disagree.
+    fn namespace(&self, flag: &str) -> Result<&str> {
+        match (self.name.namespace.as_deref(), self.object_namespace.as_deref()) {
+            (Some(named), Some(given)) if named != given => {
+                bail!("the volume is named as one of the namespace {named}, and {flag} says {given}: give one of them")
+            }
+            (Some(namespace), _) | (None, Some(namespace)) => Ok(namespace),
+            (None, None) => {
+                bail!("a volume is in a namespace: write NAMESPACE/{}, or say which by {flag}", self.name.of)
+            }
+        }
+    }
+
+    fn password_source(&self) -> PasswordSource {
+        match (&self.password_file, &self.bucket) {
+            (Some(file), _) => PasswordSource::File(file.clone()),
+            (None, Some(_)) => PasswordSource::OfVelero,
+            (None, None) => PasswordSource::Cluster,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        volume: SavedVolumeArgs,
+    }
+
+    #[test]
+    fn the_namespace_of_a_volume_stands_before_its_name_or_in_the_flag() {
+        let namespace = |words: &[&str]| {
+            let line = Line::try_parse_from([&["ls", "nightly"], words].concat()).unwrap();
+            line.volume.namespace("--object-namespace").map(str::to_owned).map_err(|e| e.to_string())
+        };
+        for words in
+            [&["shop/data"][..], &["data", "--object-namespace", "shop"], &["shop/web:v", "--object-namespace=shop"]]
+        {
+            assert_eq!(namespace(words).as_deref(), Ok("shop"), "{words:?}");
+        }
+        assert!(namespace(&["web:v"]).unwrap_err().contains("write NAMESPACE/web:v"));
+        assert!(namespace(&["shop/data", "--object-namespace", "other"]).unwrap_err().contains("give one of them"));
+        assert!(
+            Line::try_parse_from(["ls", "nightly", "a/b/c"]).unwrap_err().to_string().contains("NAMESPACE/POD:VOLUME")
+        );
+    }
+}
