@@ -1,10 +1,11 @@
 //! Snapshots of volumes in the repositories of movers, as the files of a backup of Velero's name them.
 
-use crate::volume_info::BackupVolumeInfo;
+use crate::volume_info::{BackupVolumeInfo, PVB_INFO};
 use jiff::Timestamp;
 use lifeboat_api::DataMover;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// A snapshot in a repository whose backup was deleted, as long as nothing has deleted it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -12,7 +13,7 @@ use serde_json::Value;
 pub struct RepositorySnapshot {
     /// The folder of the repository in the storage location, such as `kopia/shop`.
     pub repository: String,
-    /// Its ID there.
+    /// Its ID there; empty for all snapshots whose tags have the UID of the backup, where no record names one.
     #[serde(rename = "snapshotID")]
     pub snapshot_id: String,
     /// The program that has written it: `kopia` or `restic`.
@@ -38,7 +39,9 @@ pub struct SnapshotRecords<'a> {
     pub notes: &'a [Value],
 }
 
-/// The snapshots that a backup has in repositories, in order, without those of movers of others.
+/// The snapshots that a backup has in repositories, in order, without those of movers of others. A repository into which movers have
+/// worked for it, and of which no record names a snapshot, has one entry without an ID: what was replaced, or was cut off before it could
+/// be recorded, is known by its tags alone.
 #[must_use]
 pub fn repository_snapshots(
     backup: &str,
@@ -73,14 +76,27 @@ pub fn repository_snapshots(
     let noted = records.notes.iter().filter(|one| matches!(text(one, "/repositoryType"), "" | KOPIA));
     let noted = noted.map(|one| of(text(one, "/volumeNamespace"), text(one, "/snapshotID"), KOPIA));
     let all = by_files.chain(moved).chain(uploaded).chain(noted);
-    let mut all: Vec<RepositorySnapshot> =
-        all.filter(|one| !one.snapshot_id.is_empty() && !one.volume_namespace.is_empty()).collect();
+    let by_pods = records.infos.iter().filter_map(|info| info.other.get(PVB_INFO));
+    let by_pods = by_pods.map(|info| {
+        let uploader = Some(text(info, "/uploaderType")).filter(|uploader| !uploader.is_empty()).unwrap_or(KOPIA);
+        of(text(info, "/podNamespace"), text(info, "/snapshotHandle"), uploader)
+    });
+    let mut all: Vec<RepositorySnapshot> = all.chain(by_pods).filter(|one| !one.volume_namespace.is_empty()).collect();
     all.sort();
     all.dedup();
+    let named: BTreeSet<String> =
+        all.iter().filter(|one| !one.is_by_tags()).map(|one| one.repository.clone()).collect();
+    all.retain(|one| !one.is_by_tags() || (one.is_of_kopia() && !named.contains(&one.repository)));
     all
 }
 
 impl RepositorySnapshot {
+    /// Returns true if it stands for all snapshots with the tags of the backup.
+    #[must_use]
+    pub fn is_by_tags(&self) -> bool {
+        self.snapshot_id.is_empty()
+    }
+
     /// Returns true if it lies in the repository of its namespace, in the format of kopia.
     #[must_use]
     pub fn is_of_kopia(&self) -> bool {
@@ -149,12 +165,47 @@ mod tests {
                 ("restic/shop", "r-1", false)
             ]
         );
-        let notes = [json!({"volumeNamespace": "../backups", "snapshotID": "x"})];
+        let notes =
+            [json!({"volumeNamespace": "../backups", "snapshotID": "x"}), json!({"volumeNamespace": "../backups"})];
         let strange = repository_snapshots(
             "b",
             SnapshotRecords { notes: &notes, ..SnapshotRecords::default() },
             Timestamp::UNIX_EPOCH,
         );
         assert_eq!(strange.iter().map(RepositorySnapshot::is_of_kopia).collect::<Vec<_>>(), [false]);
+    }
+
+    #[test]
+    fn a_repository_of_which_no_record_names_a_snapshot_is_searched_by_tags() {
+        let pod_volume = |namespace: &str, uploader: &str, id: &str| json!({"spec": {"pod": {"namespace": namespace}, "uploaderType": uploader}, "status": {"snapshotID": id}});
+        let pod_volumes = [
+            pod_volume("shop", "kopia", ""),
+            pod_volume("shop", "kopia", ""),
+            pod_volume("bank", "kopia", ""),
+            pod_volume("bank", "kopia", "k-1"),
+            pod_volume("old", "restic", ""),
+        ];
+        let uploads = [
+            json!({"spec": {"sourceNamespace": "moved"}}),
+            json!({"spec": {"sourceNamespace": "x", "datamover": "theirs"}}),
+        ];
+        let info = |value: Value| serde_json::from_value::<BackupVolumeInfo>(value).unwrap();
+        let infos = [
+            info(
+                json!({"backupMethod": "PodVolumeBackup", "pvbInfo": {"podNamespace": "files", "snapshotHandle": "", "uploaderType": "kopia"}}),
+            ),
+            info(
+                json!({"pvcNamespace": "failed", "snapshotDataMoved": true, "snapshotDataMovementInfo": {"dataMover": "velero"}}),
+            ),
+            info(json!({"pvcNamespace": "kept", "backupMethod": "CSISnapshot"})),
+        ];
+        let records = SnapshotRecords { pod_volumes: &pod_volumes, infos: &infos, uploads: &uploads, notes: &[] };
+        let found = repository_snapshots("b", records, Timestamp::UNIX_EPOCH);
+        let found: Vec<(&str, &str)> = found.iter().map(|one| (&*one.repository, &*one.snapshot_id)).collect();
+        let by_tags = ["failed", "files", "moved", "shop"].map(|namespace| (format!("kopia/{namespace}"), ""));
+        let mut expected: Vec<(&str, &str)> =
+            by_tags.iter().map(|(repository, id)| (repository.as_str(), *id)).collect();
+        expected.insert(0, ("kopia/bank", "k-1"));
+        assert_eq!(found, expected);
     }
 }

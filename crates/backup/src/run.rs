@@ -18,7 +18,8 @@ use crate::volumes::outcomes::Volumes;
 use crate::volumes::side_effects::SideEffects;
 use crate::volumes::snapshot_notes::forget_beside_claim;
 use crate::volumes::snapshots::{
-    asked_for_in_vain, native_snapshots, remove_before, remove_native, remove_untaken, remove_unwanted, tell_native,
+    asked_for_in_vain, has_uploads_at_work, native_snapshots, remove_before, remove_native, remove_untaken,
+    remove_unwanted, tell_native,
 };
 use lifeboat_api::{Backup, BackupPhase};
 use lifeboat_archive::native_snapshot::NativeSnapshot;
@@ -145,15 +146,15 @@ async fn sealed(unsealed: Unsealed, env: &Env) -> Result<(UnrecordedBackup, u64)
     }
 }
 
-/// Removes the snapshots of a backup that does not come to its end: nobody can restore from them. Where another process has taken the
-/// backup over, it does that.
+/// Removes the snapshots of a backup that does not come to its end: nobody can restore from them. Another process that has taken the backup
+/// over does that. So does the next attempt with what data movers work on, when this process is told to stop: they outlive it.
 async fn remove_useless(request: &Request, side_effects: &SideEffects, env: &Env) {
     if (env.operation.fence)().is_err() {
         return;
     }
-    let metadata = &request.backup.metadata;
     let is_again = may_be_again(request);
-    if is_again || side_effects.snapshots().is_some() {
+    let is_left = env.operation.shutdown.is_cancelled() && has_uploads_at_work(&request.backup, env).await;
+    if !is_left && (is_again || side_effects.snapshots().is_some()) {
         remove_unwanted(&request.backup, None, env).await;
     }
     if let Some(native) = side_effects.native() {
@@ -162,7 +163,7 @@ async fn remove_useless(request: &Request, side_effects: &SideEffects, env: &Env
     }
     if is_again || side_effects.native().is_some() {
         let left = remove_native(env, |_| true).await;
-        tell_native(&left.unwrap_or_default(), &metadata.name, env);
+        tell_native(&left.unwrap_or_default(), &request.backup.metadata.name, env);
     }
 }
 

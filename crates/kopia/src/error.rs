@@ -101,6 +101,12 @@ pub enum KopiaError {
         /// The reason, and the way out.
         why: String,
     },
+    /// Maintenance may not run beside another run.
+    #[error("maintenance was stopped: {why}")]
+    MaintainedByOthers {
+        /// The last sign of life of that run, and the way out.
+        why: String,
+    },
     /// Maintenance was not run, because somebody else owns it, or nobody.
     #[error("maintenance was not run: {}", why_not_owner(.owner, .identity))]
     NotOwner {
@@ -152,6 +158,7 @@ impl KopiaError {
                 source: std::io::Error::new(source.kind(), source.to_string()),
             },
             Self::NotMaintained { why } => Self::NotMaintained { why: why.clone() },
+            Self::MaintainedByOthers { why } => Self::MaintainedByOthers { why: why.clone() },
             Self::NotOwner { owner, identity } => Self::NotOwner { owner: owner.clone(), identity: identity.clone() },
             Self::Cancelled => Self::Cancelled,
         }

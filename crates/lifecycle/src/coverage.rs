@@ -3,13 +3,14 @@
 
 mod attention;
 mod failures;
+mod movers;
 mod namespace;
 mod state;
 
 pub use namespace::namespace_to_protect;
 pub use state::{
-    Attention, Coverage, EndedBackup, FailedEarlier, Inventory, LocationState, NamespaceInventory, NamespaceState,
-    ObjectProgress, RunningState, ScheduleState,
+    Attention, Coverage, EndedBackup, FailedEarlier, Inventory, LocationState, MoverInventory, NamespaceInventory,
+    NamespaceState, NodeAgentSet, ObjectProgress, RunningState, ScheduleState,
 };
 
 use crate::phase::backup_expiry::ExpiryInput;

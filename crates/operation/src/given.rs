@@ -23,6 +23,9 @@ pub struct Operation {
     pub scratch: PathBuf,
     /// Set to stop the operation: seen between its steps, and in every wait.
     pub cancel: CancellationToken,
+    /// Set when this process is told to stop, beside [`Self::cancel`]. Another process begins the operation again then, and takes up what goes
+    /// on without one.
+    pub shutdown: CancellationToken,
     /// Tells whether this process may still act for the operation.
     pub fence: Fence,
 }
@@ -46,6 +49,7 @@ impl Operation {
             records: Arc::new(InMemory::default()),
             scratch,
             cancel: CancellationToken::new(),
+            shutdown: CancellationToken::new(),
             fence: Arc::new(|| Ok(())),
         }
     }

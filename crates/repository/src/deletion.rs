@@ -21,7 +21,7 @@ const UPLOADS: usize = 2;
 pub struct SnapshotOwner<'a> {
     /// Its name.
     pub backup: &'a str,
-    /// Its UID.
+    /// Its UID; empty where its record has none, as those of very old programs: then its name alone says what is its own.
     pub backup_uid: &'a str,
 }
 
@@ -125,7 +125,7 @@ fn other_owner(labels: &BTreeMap<String, String>, owner: SnapshotOwner<'_>) -> O
     if kind != SNAPSHOT {
         return Some(format!("it is no snapshot, but a manifest of type {kind:?}"));
     }
-    if let Some(uid) = label("backup-uid") {
+    if let Some(uid) = label("backup-uid").filter(|_| !owner.backup_uid.is_empty()) {
         let name = label("backup").unwrap_or_default();
         return (uid != owner.backup_uid).then(|| format!("the backup {name:?} with the UID {uid}"));
     }
@@ -162,6 +162,13 @@ mod tests {
         let tagged = |key: &str, value: &str| is_tagged(&BTreeMap::from([(key.to_owned(), value.to_owned())]), "u-1");
         assert!(tagged("backup-uid", "u-1") && tagged(OPERATION, "du-u-1.c"));
         assert!(!tagged("backup", "nightly") && !tagged(OPERATION, "du-u-12.c") && !tagged("backup-uid", "u-2"));
+        // A record without a UID.
+        let nameless = SnapshotOwner { backup_uid: "", ..owner };
+        let of_name = |name: &str| {
+            let pairs = [snapshot, ("backup", name), ("backup-uid", "u-1")];
+            other_owner(&pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).into(), nameless)
+        };
+        assert_eq!((of_name("nightly"), of_name("weekly")), (None, Some("the backup \"weekly\"".to_owned())));
         for (other, expected) in [
             (&[snapshot, ("backup", "weekly")][..], "the backup \"weekly\""),
             (&[snapshot, ("backup", "nightly"), ("backup-uid", "u-2")], "the backup \"nightly\" with the UID u-2"),

@@ -45,12 +45,16 @@ pub struct MaintenanceSummary {
     /// Steps that failed, each with its error.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub failed: Vec<String>,
+    /// The last sign of life of another run, beside which this one was not begun or did not go on; empty where there was none.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub other_run: String,
 }
 
 /// Maintains the repository of a namespace: what is due by its own schedule, as the owner that Velero gives it.
 ///
 /// # Errors
-/// [`RepositoryError`]: it cannot be opened, somebody else owns it or maintains it now, or the run was cancelled.
+/// [`RepositoryError`]: it cannot be opened, somebody else owns its maintenance, or the run was cancelled. Another run that maintains it
+/// now, such as that of another cluster, is none: [`MaintenanceSummary::other_run`].
 pub async fn maintain(
     blobs: Arc<dyn BlobStore>,
     password: &Password,
@@ -69,8 +73,13 @@ pub async fn maintain(
         let bytes = blobs.iter().map(|blob| blob.length).sum();
         deletions.lock().unwrap_or_else(PoisonError::into_inner).push(Deleted { blobs: blobs.len() as u64, bytes });
     };
-    let report = maintenance.run_until(&run, on_step, cancelled).await.map_err(advised)?;
-    Ok(summary(report, &deletions.into_inner().unwrap_or_else(PoisonError::into_inner)))
+    match maintenance.run_until(&run, on_step, cancelled).await {
+        Ok(report) => Ok(summary(report, &deletions.into_inner().unwrap_or_else(PoisonError::into_inner))),
+        Err(KopiaError::MaintainedByOthers { why }) => {
+            Ok(MaintenanceSummary { other_run: why, ..MaintenanceSummary::default() })
+        }
+        Err(error) => Err(advised(error)),
+    }
 }
 
 /// The blobs that a step deletes.
@@ -163,6 +172,9 @@ impl MaintenanceSummary {
 
 impl fmt::Display for MaintenanceSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.other_run.is_empty() {
+            return write!(f, "the repository is maintained by somebody else now: {}", self.other_run);
+        }
         if !self.has_run() {
             return write!(f, "no maintenance was due: {}", self.reason);
         }
@@ -224,6 +236,7 @@ mod tests {
             waiting: texts(&["2 packs, 30 bytes: they are young"]),
             blocked: texts(&["snapshot k1: damaged"]),
             failed: texts(&["delete 1 log: denied"]),
+            other_run: String::new(),
         };
         assert_eq!(summary, expected);
         assert_eq!(

@@ -39,6 +39,8 @@ pub struct BackupMovers {
     pub are_asked: bool,
     /// True when a node agent is there.
     pub has_node_agent: bool,
+    /// True when it is ready on no node. It may come up while the backup runs.
+    pub is_unready: bool,
 }
 
 /// A mover that is needed and not there.
@@ -73,6 +75,14 @@ impl MissingMover {
 }
 
 impl BackupMovers {
+    /// The number of volumes, of which these are the methods, that wait for a node agent because it is ready on no node.
+    #[must_use]
+    pub fn waiting<'a>(&self, methods: impl Iterator<Item = &'a Method>) -> u64 {
+        let without = Self { has_node_agent: false, ..*self };
+        let needs = |method: &&Method| without.lack_of(method) == Some(MissingMover::NodeAgent);
+        if self.has_node_agent && self.is_unready { methods.filter(needs).count() as u64 } else { 0 }
+    }
+
     /// The mover that this method needs and that is missing.
     #[must_use]
     pub fn lack_of(self, method: &Method) -> Option<MissingMover> {

@@ -1,27 +1,29 @@
 //! Stores the record, log and results of a backup that failed.
 
 use crate::end::moved_volumes::of_failed_backup;
+use crate::end::repository_snapshots::in_cluster;
 use crate::env::Env;
 use crate::error::BackupError;
 use crate::output::seal::{Native, log_content};
 use crate::request::settings::Settings;
 use crate::run::claim;
 use crate::volumes::snapshots::tell_native;
-use lifeboat_api::Backup;
+use lifeboat_api::{Backup, PodVolumeBackup};
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::sidecar;
 use lifeboat_archive::volume_info::BackupVolumeInfo;
 use lifeboat_object::ResultScope;
 use lifeboat_store::{ClaimOutcome, StoreError};
-use lifeboat_volume::data_movement::backup::moved_uploads;
+use lifeboat_volume::data_movement::backup::uploads_of;
 use lifeboat_volume::native::{RemainingSnapshot, noted};
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Stores log, results and record of a backup that failed, so that its log can be read and its files can be deleted
 /// like those of any other. Gives the record: `backup` with the counts of its warnings and errors.
 ///
-/// The native snapshots that are still noted are named in the backup's file of native snapshots, and what data movers have brought
-/// into repositories in its volume information, so that they are deleted with the backup.
+/// The native snapshots that are still noted are named in the backup's file of native snapshots, the PodVolumeBackups in theirs, and what data
+/// movers have brought into repositories, or may have, in its volume information, so that all of it is deleted with the backup.
 ///
 /// `backup` is in its last state. The archive of a failed backup never becomes visible; a backup of this UID that is
 /// complete stays as it is, and nothing is stored.
@@ -36,12 +38,17 @@ pub async fn record_failure(mut backup: Backup, settings: &Settings, env: &Env) 
     };
     let native = native(&backup, env).await;
     let moved = moved(&backup, env).await;
+    let pod_volumes = pod_volumes(&backup, env).await;
     env.operation.journal.error(&ResultScope::Velero, &backup.status.failure_reason);
     let closed = env.operation.journal.close();
     let count = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
     (backup.status.warnings, backup.status.errors) = (count(closed.warnings), count(closed.errors));
     let results = sidecar::encode(&closed.results).map_err(|e| StoreError::Encode("the results", e))?;
     writer.put(BackupFile::VolumeSnapshots, native.encode()?).await?;
+    if !pod_volumes.is_empty() {
+        let pod_volumes = StoreError::encoded("the pod volume backups", sidecar::encode(&pod_volumes))?;
+        writer.put(BackupFile::PodVolumeBackups, pod_volumes).await?;
+    }
     if !moved.is_empty() {
         let moved = StoreError::encoded("the volume information", sidecar::encode(&moved))?;
         writer.put(BackupFile::VolumeInfo, moved).await?;
@@ -70,9 +77,21 @@ async fn native(backup: &Backup, env: &Env) -> Native {
     Native { left, ..Native::default() }
 }
 
-/// The volumes whose data lies in a repository already.
+/// The PodVolumeBackups.
+async fn pod_volumes(backup: &Backup, env: &Env) -> Vec<Value> {
+    match in_cluster::<PodVolumeBackup>(backup, &backup.metadata.uid, env).await {
+        Ok(found) => found,
+        Err(e) => {
+            let text = format!("what was saved of the files of pods for this backup may stay in repositories: {e}");
+            env.operation.journal.warn(&ResultScope::Velero, text);
+            Vec::new()
+        }
+    }
+}
+
+/// The volumes whose data lies in a repository already, or may lie there.
 async fn moved(backup: &Backup, env: &Env) -> Vec<BackupVolumeInfo> {
-    match moved_uploads(backup, &env.cluster).await {
+    match uploads_of(backup, &env.cluster).await {
         Ok(uploads) => of_failed_backup(&uploads),
         // Who may not see them has not made any.
         Err(e) if e.is_denied() => Vec::new(),

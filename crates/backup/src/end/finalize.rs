@@ -79,7 +79,7 @@ async fn end(mut record: Backup, has_failed: bool, is_cancelled: bool, env: &Env
             store(std::mem::take(&mut change), &record, env).await?;
             let named = to_be_saved_again(operations.iter());
             Box::pin(release_snapshots(&record.metadata.uid, named.keys(), env)).await;
-            Box::pin(remove_moved_snapshots(&record.metadata.uid, &moved, env)).await;
+            Box::pin(remove_moved_snapshots(&record, &moved, env)).await;
             if env.operation.journal.counts() != told {
                 change = before.told(env)?;
             }

@@ -72,7 +72,7 @@ fn end(volume: &mut BackupVolumeInfo, info: &mut UploadInfo, upload: Option<&Dat
     }
 }
 
-/// The volume information of a backup that failed, by which the data is found that was moved for it. Nothing is restored by it.
+/// The volume information of a backup that failed, by which the data is found that was moved for it, or was to be. Nothing is restored by it.
 pub(crate) fn of_failed_backup(uploads: &[DataUpload]) -> Vec<BackupVolumeInfo> {
     let of = |upload: &DataUpload| {
         let DataUpload { metadata, spec, status, .. } = upload;
@@ -93,7 +93,10 @@ pub(crate) fn of_failed_backup(uploads: &[DataUpload]) -> Vec<BackupVolumeInfo> 
             backup_method: CSI_SNAPSHOT.to_owned(),
             snapshot_data_moved: true,
             result: FAILED.to_owned(),
-            message: "its data was moved, and the backup failed".to_owned(),
+            message: match status.snapshot_id.is_empty() {
+                true => "its data was to be moved, and the backup failed".to_owned(),
+                false => "its data was moved, and the backup failed".to_owned(),
+            },
             other: serde_json::to_value(info).into_iter().map(|info| (UPLOAD_INFO.to_owned(), info)).collect(),
             ..BackupVolumeInfo::default()
         }

@@ -13,7 +13,7 @@ use lifeboat_archive::layout::{BackupFile, repository_snapshots_key};
 use lifeboat_archive::repository_snapshot::{RepositorySnapshot, SnapshotRecords, repository_snapshots};
 use lifeboat_archive::volume_info::BackupVolumeInfo;
 use lifeboat_cluster::{ClusterError, ListRequest};
-use lifeboat_object::{ApiResource, GroupResource, ResultScope, chain, counted};
+use lifeboat_object::{ApiResource, GroupResource, ResultScope, chain, counted, first_names};
 use lifeboat_store::StoreError;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -95,7 +95,7 @@ async fn notes_of_velero(backup: &Backup, env: &Env) -> Vec<Value> {
 }
 
 /// The resources of a backup that ask for the bytes of volumes, as far as the cluster has them.
-async fn in_cluster<R: Resource>(backup: &Backup, uid: &str, env: &Env) -> Result<Vec<Value>, String> {
+pub(crate) async fn in_cluster<R: Resource>(backup: &Backup, uid: &str, env: &Env) -> Result<Vec<Value>, String> {
     let resource = ApiResource::new(lifeboat_api::GROUP, R::VERSION, R::PLURAL, R::KIND);
     let namespace = &backup.metadata.namespace;
     if namespace.is_empty() {
@@ -146,7 +146,8 @@ fn config_maps() -> ApiResource {
     ApiResource::new("", "v1", "configmaps", "ConfigMap")
 }
 
-/// Deletes the listed snapshots of a backup, and warns of those that stay because nothing here can delete them.
+/// Deletes the listed snapshots of a backup, and warns of those that stay because nothing here can delete them, and of repositories that
+/// could not be searched for more.
 ///
 /// # Errors
 /// Messages for people. Those of repositories that could not be opened stay in the list.
@@ -163,12 +164,21 @@ pub(crate) async fn delete_repository_snapshots(name: &str, uid: &str, env: &Env
             env.operation.journal.warn(&ResultScope::Velero, text);
         }
     };
-    let of_kopia = left.iter().filter(|one| one.is_of_kopia()).count();
+    let (by_tags, named): (Vec<_>, Vec<_>) = left.iter().partition(|one| one.is_by_tags());
+    let of_kopia = named.iter().filter(|one| one.is_of_kopia()).count();
     if env.actions.repositories.is_none() {
         warn(of_kopia, &format!("until a server deletes it by the list {key}"));
+        if !by_tags.is_empty() {
+            let all: Vec<&str> = by_tags.iter().map(|one| &*one.repository).collect();
+            let text = format!(
+                "snapshots of attempts of the backup that no record names may be in {}; a server deletes them by the list {key}",
+                first_names(&all)
+            );
+            env.operation.journal.warn(&ResultScope::Velero, text);
+        }
     }
     let why = format!("of another program, which this version cannot change; the snapshot IDs are kept in {key}");
-    warn(left.len() - of_kopia, &why);
+    warn(named.len() - of_kopia, &why);
     done
 }
 
@@ -176,7 +186,8 @@ pub(crate) async fn delete_repository_snapshots(name: &str, uid: &str, env: &Env
 /// anything that opens repositories nothing is done.
 ///
 /// # Errors
-/// Messages for people, one for each repository. What could not be deleted stays in the list.
+/// Messages for people, one for each repository with snapshots that are known. What could not be deleted stays in the list; that a
+/// repository could not be searched for snapshots that no record names is a warning alone.
 pub async fn delete_listed_snapshots(name: &str, uid: &str, env: &Env) -> Result<(), Vec<String>> {
     let Some(repositories) = &env.actions.repositories else { return Ok(()) };
     let listed = env.store.repository_snapshots(name, uid).await.map_err(|e| vec![unread(&e)])?;
@@ -186,9 +197,10 @@ pub async fn delete_listed_snapshots(name: &str, uid: &str, env: &Env) -> Result
     }
     let mut errors = Vec::new();
     for (volume_namespace, snapshots) in by_repository {
+        let named: Vec<RepositorySnapshot> = snapshots.iter().filter(|one| !one.is_by_tags()).cloned().collect();
         let request = SnapshotsToDelete {
             volume_namespace: volume_namespace.clone(),
-            snapshot_ids: snapshots.iter().map(|one| one.snapshot_id.clone()).collect(),
+            snapshot_ids: named.iter().map(|one| one.snapshot_id.clone()).collect(),
             backup: name.to_owned(),
             backup_uid: uid.to_owned(),
         };
@@ -199,14 +211,22 @@ pub async fn delete_listed_snapshots(name: &str, uid: &str, env: &Env) -> Result
                 () = env.operation.cancel.cancelled() => return Err("the deletion was cancelled".to_owned()),
                 deleted = repositories.delete_snapshots(&request) => deleted?,
             };
-            tell(name, &snapshots, &deleted, env);
+            tell(&request, &named, &deleted, env);
             env.store.unlist_repository_snapshots(name, uid, &snapshots).await.map_err(|e| e.to_string())
         };
-        if let Err(why) = deleted.await {
+        let Err(why) = deleted.await else { continue };
+        if named.is_empty() {
+            let text = format!(
+                "the repository of namespace {volume_namespace} could not be searched for snapshots of backup {name} that no record names: \
+                 {why}; a server tries it again once a day, by the list {}",
+                repository_snapshots_key(name, uid)
+            );
+            env.operation.journal.warn(&ResultScope::Velero, text);
+        } else {
             errors.push(format!(
                 "error deleting {} of backup {name} in the repository of namespace {volume_namespace}: {why}; the IDs are kept in {}; \
                  delete the backup again when that is mended",
-                counted(snapshots.len() as u64, "snapshot"),
+                counted(named.len() as u64, "snapshot"),
                 repository_snapshots_key(name, uid)
             ));
         }
@@ -215,7 +235,8 @@ pub async fn delete_listed_snapshots(name: &str, uid: &str, env: &Env) -> Result
 }
 
 /// Logs the ends of deletions in one repository. A snapshot of something else is no longer this backup's affair.
-fn tell(name: &str, snapshots: &[RepositorySnapshot], deleted: &DeletedSnapshots, env: &Env) {
+fn tell(request: &SnapshotsToDelete, snapshots: &[RepositorySnapshot], deleted: &DeletedSnapshots, env: &Env) {
+    let (name, volume_namespace) = (&request.backup, &request.volume_namespace);
     let DeletedSnapshots { ends, unnamed } = deleted;
     let journal = &env.operation.journal;
     for (one, end) in snapshots.iter().zip(ends) {
@@ -228,8 +249,8 @@ fn tell(name: &str, snapshots: &[RepositorySnapshot], deleted: &DeletedSnapshots
         }
     }
     let deleted = ends.iter().filter(|end| **end == SnapshotDeletion::Deleted).count() + unnamed;
-    if let Some(one) = snapshots.first().filter(|_| deleted > 0) {
-        let fields = [("repository", &*one.repository), ("snapshots", &*deleted.to_string())];
+    if deleted > 0 {
+        let fields = [("namespace", &**volume_namespace), ("snapshots", &*deleted.to_string())];
         journal.info("Deleted snapshots in a repository; its maintenance gives their space back", &fields);
     }
 }

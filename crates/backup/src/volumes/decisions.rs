@@ -6,9 +6,10 @@ use crate::env::Env;
 use crate::stage_error::StageError;
 use bytes::Bytes;
 use lifeboat_cluster::ListRequest;
-use lifeboat_object::{ApiResource, Item, ObjectKey, ResultScope};
+use lifeboat_object::{ApiResource, Item, ObjectKey, ResultScope, counted};
 use lifeboat_volume::csi::{GroupTypes, SnapshotTypes};
 use lifeboat_volume::facts::Claim;
+use lifeboat_volume::fs_backup::unready_node_agents;
 use lifeboat_volume::{GroupClass, GroupNote, GroupRules, SnapshotClass, SnapshotClasses, Verdicts, VolumeInventory};
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -37,7 +38,19 @@ pub(crate) async fn decide(intake: &mut ActionLaneIntake) -> Result<Verdicts, St
             verdicts.settle_classes(&SnapshotClasses::new(classes, &intake.scope.backup.metadata.annotations));
         }
     }
+    tell_waiting(&verdicts, intake);
     Ok(verdicts)
+}
+
+/// Warns of volumes whose data waits for a node agent that is ready on no node.
+fn tell_waiting(verdicts: &Verdicts, intake: &ActionLaneIntake) {
+    let movers = &intake.scope.volume_rules.flags.movers;
+    let waiting = movers.waiting(verdicts.iter().map(|decided| &decided.verdict.method));
+    if waiting > 0 {
+        let data = format!("the data of {}", counted(waiting, "volume"));
+        let text = unready_node_agents(&intake.scope.backup.metadata.namespace, &data);
+        intake.env.operation.journal.warn(&ResultScope::Velero, text);
+    }
 }
 
 /// Reads what decides about groups of claims in these namespaces, beside the claims of the backup.

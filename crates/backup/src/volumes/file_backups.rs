@@ -7,7 +7,9 @@ use lifeboat_api::Backup;
 use lifeboat_archive::volume_info::PodVolumeBackupInfo;
 use lifeboat_object::ResultScope;
 use lifeboat_volume::facts::ClaimKey;
-use lifeboat_volume::fs_backup::{FileBackupEnd, FileBackupSettings, FileBackups, has_node_agent, unseen_node_agent};
+use lifeboat_volume::fs_backup::{
+    FileBackupEnd, FileBackupSettings, FileBackups, NodeAgents, node_agents, unseen_node_agent,
+};
 use lifeboat_volume::{BackupMovers, DecidedVolume, Method, Report, Reports, Verdicts};
 use std::sync::Arc;
 
@@ -18,15 +20,15 @@ pub(crate) async fn find_movers(backup: &Backup, settings: &Settings, env: &Env)
     if !settings.movers.may_be_used || namespace.is_empty() {
         return Ok(BackupMovers::default());
     }
-    let has_node_agent = match has_node_agent(&env.cluster, namespace).await {
+    let agents = match node_agents(&env.cluster, namespace).await {
         Err(e) if e.is_denied() => {
             let text = unseen_node_agent(namespace, &e);
             env.operation.journal.warn(&ResultScope::Velero, text);
-            false
+            NodeAgents::default()
         }
         found => found?,
     };
-    Ok(BackupMovers { are_asked: true, has_node_agent })
+    Ok(BackupMovers { are_asked: true, has_node_agent: agents.are_there, is_unready: agents.are_unready })
 }
 
 /// Creates what saves the files of the volumes of a backup.

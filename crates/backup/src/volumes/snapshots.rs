@@ -14,7 +14,7 @@ use lifeboat_volume::csi::{
     self, ClaimGroup, CsiBackup, CsiError, CsiSnapshots, GroupMember, HeldSnapshots, MovedSnapshots, SNAPSHOT_API,
     SnapshotTypes, WantedSnapshot, release_all, remove_all, remove_moved, served, untaken,
 };
-use lifeboat_volume::data_movement::backup::{stop_uploads, working_uploads};
+use lifeboat_volume::data_movement::backup::{goes_well, stop_uploads, uploads_of, working_uploads};
 use lifeboat_volume::facts::{ClaimKey, PersistentVolume};
 use lifeboat_volume::native::{
     NativeBackup, NativeSnapshots, RemainingSnapshot, Removal, SnapshotNote, noted, remove_noted,
@@ -199,6 +199,17 @@ pub(crate) async fn stop_useless_uploads(backup: &Backup, env: &Env, is_wanted: 
     false
 }
 
+/// Returns true if data movers work for a backup, or have done so, with an outcome that another attempt takes up. Where that is not known,
+/// they may.
+pub(crate) async fn has_uploads_at_work(backup: &Backup, env: &Env) -> bool {
+    match timeout(LONGEST, uploads_of(backup, &env.cluster)).await {
+        Ok(Ok(all)) => all.iter().any(goes_well),
+        // Who may not see them has not made any.
+        Ok(Err(e)) => !e.is_denied(),
+        Err(_) => true,
+    }
+}
+
 /// Waits until no data mover works for a backup any more, all of which were asked to stop. Gives the reason for which it is not so.
 pub(crate) async fn await_uploads(backup: &Backup, env: &Env) -> Option<String> {
     let deadline = Instant::now() + STOPPING;
@@ -221,13 +232,13 @@ pub(crate) async fn await_uploads(backup: &Backup, env: &Env) -> Option<String> 
 
 /// Removes the snapshots of an ended backup whose data was moved, or was to be, as far as their data movers have left them. What could
 /// not be is a warning: it is removed with the backup.
-pub(crate) async fn remove_moved_snapshots(backup_uid: &str, moved: &MovedSnapshots, env: &Env) {
+pub(crate) async fn remove_moved_snapshots(backup: &Backup, moved: &MovedSnapshots, env: &Env) {
     if moved.claims.is_empty() {
         return;
     }
     let removing = async {
         let Some(types) = served(&env.cluster).await.map_err(|e| e.to_string())? else { return Ok(Vec::new()) };
-        remove_moved(&env.cluster, &types, backup_uid, moved).await.map_err(|e| e.to_string())
+        remove_moved(&env.cluster, &types, backup, moved).await.map_err(|e| e.to_string())
     };
     match timeout(IN_ALL, Box::pin(removing)).await.unwrap_or_else(|_| Err(late())) {
         Ok(left) => left.iter().for_each(|(name, e)| match e {

@@ -156,12 +156,17 @@ async fn objects_of_types_that_the_cluster_does_not_serve_have_their_turn() {
 struct ScriptedRepositories {
     ends: BTreeMap<&'static str, Result<SnapshotDeletion, &'static str>>,
     asked: Mutex<Vec<SnapshotsToDelete>>,
+    /// The error of each.
+    refusal: Option<&'static str>,
 }
 
 #[async_trait]
 impl VolumeRepositories for ScriptedRepositories {
     async fn delete_snapshots(&self, snapshots: &SnapshotsToDelete) -> Result<DeletedSnapshots, String> {
         self.asked.lock().unwrap().push(snapshots.clone());
+        if let Some(why) = self.refusal {
+            return Err(why.to_owned());
+        }
         let ends = snapshots.snapshot_ids.iter().map(|id| self.ends[id.as_str()].clone().map_err(str::to_owned));
         Ok(DeletedSnapshots { ends: ends.collect::<Result<_, _>>()?, unnamed: 0 })
     }
@@ -200,7 +205,8 @@ async fn a_deleted_backup_takes_its_snapshots_in_repositories_along() {
         ("k-3", Err("the password does not open it")),
         ("k-4", Ok(SnapshotDeletion::Missing)),
     ];
-    let repositories = Arc::new(ScriptedRepositories { ends: BTreeMap::from(answers), asked: Mutex::default() });
+    let repositories =
+        Arc::new(ScriptedRepositories { ends: BTreeMap::from(answers), asked: Mutex::default(), refusal: None });
     env.actions.repositories = Some(repositories.clone());
     let key = format!("metadata/lifeboat-repository-snapshots/{NAME}-u.json");
     let errors = run_delete_actions(&backup, "u", &env).await.unwrap_err();
@@ -238,7 +244,8 @@ async fn a_deleted_backup_takes_its_snapshots_in_repositories_along() {
         ("k-2", Ok(SnapshotDeletion::Missing)),
         ("k-3", Ok(SnapshotDeletion::Deleted)),
     ];
-    let repositories = Arc::new(ScriptedRepositories { ends: BTreeMap::from(answers), asked: Mutex::default() });
+    let repositories =
+        Arc::new(ScriptedRepositories { ends: BTreeMap::from(answers), asked: Mutex::default(), refusal: None });
     let mut env = ground.env(store.clone());
     env.actions.repositories = Some(repositories);
     assert_eq!(delete_listed_snapshots(NAME, "u", &env).await, Ok(()));
@@ -266,7 +273,8 @@ async fn a_failed_backup_takes_the_snapshots_along_that_its_volumes_had_got() {
     ground.put(resource("PodVolumeBackup", "v1", "other", "v", pod, "k-9")).await;
     ground.put(resource("DataUpload", "v2alpha1", "d", "u", json!({"sourceNamespace": "bank"}), "m-1")).await;
     let answers = [("k-1", Ok(SnapshotDeletion::Deleted)), ("m-1", Ok(SnapshotDeletion::Deleted))];
-    let repositories = Arc::new(ScriptedRepositories { ends: BTreeMap::from(answers), asked: Mutex::default() });
+    let repositories =
+        Arc::new(ScriptedRepositories { ends: BTreeMap::from(answers), asked: Mutex::default(), refusal: None });
     let mut env = ground.env(ground.store());
     env.actions.repositories = Some(repositories.clone());
     assert_eq!(run_delete_actions(&backup, "u", &env).await, Ok(()));
@@ -274,6 +282,38 @@ async fn a_failed_backup_takes_the_snapshots_along_that_its_volumes_had_got() {
     let ids: Vec<&str> = asked.iter().flat_map(|one| &one.snapshot_ids).map(String::as_str).collect();
     assert_eq!(ids, ["m-1", "k-1"]);
     assert_eq!(ground.store().lists_of_repository_snapshots().await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn what_no_record_names_is_searched_in_repositories_of_its_volumes() {
+    let ground = Ground::start(&["a"], Vec::new()).await;
+    let backup = made(&ground).await;
+    let store = ground.store();
+    // Its movers were killed, and what they have left has the tags of the backup alone.
+    let pod_volume = json!([{"spec": {"pod": {"namespace": "shop", "name": "db"}, "volume": "data", "uploaderType": "kopia"},
+        "status": {"phase": "Failed"}}]);
+    let bytes = lifeboat_archive::sidecar::encode(&pod_volume).unwrap();
+    store.replace_file(NAME, BackupFile::PodVolumeBackups, bytes).await.unwrap();
+    let run = async |refusal: Option<&'static str>| {
+        let repositories = Arc::new(ScriptedRepositories { ends: BTreeMap::new(), asked: Mutex::default(), refusal });
+        let mut env = ground.env(store.clone());
+        env.actions.repositories = Some(repositories.clone());
+        assert_eq!(run_delete_actions(&backup, "u", &env).await, Ok(()));
+        let asked = std::mem::take(&mut *repositories.asked.lock().unwrap());
+        let asked: Vec<(String, Vec<String>)> =
+            asked.into_iter().map(|one| (one.volume_namespace, one.snapshot_ids)).collect();
+        assert_eq!(asked, [("shop".to_owned(), Vec::new())]);
+        let closed = env.operation.journal.close();
+        let warnings: Vec<String> = closed.results.warnings.messages().map(str::to_owned).collect();
+        (warnings, store.repository_snapshots(NAME, "u").await.unwrap().len())
+    };
+    // The deletion does not wait for a repository in which perhaps nothing is.
+    let warning = format!(
+        "the repository of namespace shop could not be searched for snapshots of backup {NAME} that no record names: the password does not \
+         open it; a server tries it again once a day, by the list metadata/lifeboat-repository-snapshots/{NAME}-u.json"
+    );
+    assert_eq!(run(Some("the password does not open it")).await, (vec![warning], 1));
+    assert_eq!(run(None).await, (Vec::new(), 0));
 }
 
 #[tokio::test]

@@ -263,6 +263,36 @@ async fn a_group_whose_data_is_moved_goes_whole_when_all_uploads_have_ended() {
 }
 
 #[tokio::test]
+async fn a_group_goes_when_node_agents_have_removed_what_they_made_of_it() {
+    let (ground, snapshotter) = ground(&[("a", "db"), ("b", "db")], true).await;
+    made(&ground, &request()).await;
+    let finalizers = |all: Vec<DataUpload>, finalizers: &'static [&'static str]| async {
+        for before in all {
+            let mut after = before.clone();
+            after.metadata.finalizers = finalizers.iter().map(|one| (*one).to_owned()).collect();
+            client(&ground).await.change(&before, &after).await.unwrap();
+        }
+    };
+    for upload in uploads(&ground).await {
+        set(&ground, &upload, DataPathPhase::Completed).await;
+    }
+    finalizers(uploads(&ground).await, &["velero.io/data-upload-download-finalizer"]).await;
+    let clean_up = async {
+        // The end of the volumes is stored before anything is removed.
+        crate::snapshotted::eventually("the results of the volumes", async || {
+            infos(&ground).await.iter().all(|info| info.result == "succeeded")
+        })
+        .await;
+        let groups = ground.list(GROUPS).await;
+        finalizers(uploads(&ground).await, &[]).await;
+        groups.iter().map(|group| group["metadata"]["deletionTimestamp"].is_null()).collect::<Vec<_>>()
+    };
+    let (record, groups) = tokio::join!(ended(&ground, false), clean_up);
+    assert_eq!((record.status.phase, groups), (Some(BackupPhase::Completed), vec![true]));
+    until_nothing_is_left(&ground, &snapshotter).await;
+}
+
+#[tokio::test]
 async fn a_group_of_which_one_snapshot_stays_is_kept_whole() {
     let (ground, snapshotter) = ground(&[("a", "db"), ("b", "db")], true).await;
     ground.put(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "policies", "namespace": "velero"},
@@ -308,6 +338,29 @@ async fn a_backup_that_does_not_come_to_its_end_stops_its_uploads() {
 }
 
 #[tokio::test]
+async fn data_movers_outlive_the_stop_of_a_server_but_no_cancellation() {
+    let (ground, snapshotter) = ground(&[("a", "")], true).await;
+    made(&ground, &request()).await;
+    ground.bucket.delete(&["backups/b/velero-backup.json".to_owned()]).await.unwrap();
+    let mut again = request();
+    again.settings.take_over = true;
+    again.backup.status.attempt = 2;
+    for is_server_stopped in [true, false] {
+        let env = ground.env(ground.store());
+        env.operation.cancel.cancel();
+        if is_server_stopped {
+            env.operation.shutdown.cancel();
+        }
+        let ended = Box::pin(run(&again, &env)).await;
+        assert!(ended.is_err(), "{ended:?}");
+        let cancelled: Vec<bool> = uploads(&ground).await.iter().map(|upload| upload.spec.cancel).collect();
+        let seen = (cancelled, objects(&ground).await.get(SNAPSHOTS).copied().unwrap_or_default());
+        assert_eq!(seen, if is_server_stopped { (vec![false], 1) } else { (vec![true], 0) });
+    }
+    until_nothing_is_left(&ground, &snapshotter).await;
+}
+
+#[tokio::test]
 async fn a_failed_backup_names_what_lies_in_repositories_so_that_it_is_deleted() {
     let (ground, _snapshotter) = ground(&[("a", ""), ("b", "")], true).await;
     made(&ground, &request()).await;
@@ -322,7 +375,28 @@ async fn a_failed_backup_names_what_lies_in_repositories_so_that_it_is_deleted()
         (info.pvc_name.clone(), info.result.clone(), info.other["snapshotDataMovementInfo"]["snapshotHandle"].clone())
     };
     let found: Vec<_> = infos(&ground).await.iter().map(facts).collect();
-    assert_eq!(found, [("a".to_owned(), "failed".to_owned(), json!("id-a"))]);
+    // The second may bring something into the repository still.
+    let expected = [("a", "id-a"), ("b", "")].map(|(claim, id)| (claim.to_owned(), "failed".to_owned(), json!(id)));
+    assert_eq!(found, expected);
+}
+
+#[tokio::test]
+async fn a_failed_backup_names_its_pod_volume_backups() {
+    let (ground, _snapshotter) = ground(&[], true).await;
+    let pod_volume = |name: &str, uid: &str| {
+        json!({"apiVersion": "velero.io/v1", "kind": "PodVolumeBackup",
+            "metadata": {"name": name, "namespace": "velero", "labels": {"velero.io/backup-uid": uid}},
+            "spec": {"pod": {"namespace": "shop", "name": "db"}, "volume": "data", "uploaderType": "kopia"},
+            "status": {"phase": "Failed"}})
+    };
+    ground.put(pod_volume("own", "u")).await;
+    ground.put(pod_volume("other", "v")).await;
+    let mut failed = request();
+    failed.backup.status.phase = Some(BackupPhase::Failed);
+    let env = ground.env(ground.store());
+    Box::pin(record_failure(failed.backup.clone(), &failed.settings, &env)).await.unwrap();
+    let stored: Vec<Value> = ground.store().backup_file(NAME, BackupFile::PodVolumeBackups).await.unwrap().unwrap();
+    assert_eq!(stored.iter().map(|one| &one["metadata"]["name"]).collect::<Vec<_>>(), ["own"]);
 }
 
 #[tokio::test]
@@ -345,6 +419,21 @@ async fn a_backup_without_a_node_agent_is_refused_before_it_begins() {
     assert_eq!(status, (Some(BackupPhase::Completed), 1));
     assert!(uploads(&ground).await.is_empty());
     assert_eq!(snapshotter.storage().snapshots.len(), 0, "no snapshot is taken that nobody moves");
+}
+
+#[tokio::test]
+async fn a_node_agent_that_is_ready_nowhere_is_waited_for_with_a_warning() {
+    let (ground, _snapshotter) = ground(&[("a", ""), ("b", "")], true).await;
+    let mut agent = ground.list("daemonsets.apps").await.remove(0);
+    agent["status"] = json!({"numberReady": 0});
+    ground.put(agent).await;
+    let outcome = made(&ground, &request()).await;
+    assert_eq!(outcome.backup.status.phase, Some(BackupPhase::WaitingForPluginOperations));
+    let told: Vec<&str> = outcome.results.warnings.messages().collect();
+    let expected = "the data of 2 volumes waits for a node agent: that in namespace velero is ready on no node; `kubectl -n velero describe \
+                    daemonset node-agent`, or `describe pods -l role=node-agent`, says why";
+    assert_eq!(told, [expected]);
+    assert_eq!(uploads(&ground).await.len(), 2);
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 mod follow;
 mod looked;
+mod node_agents;
 mod rhythm;
 mod state;
 mod watched;

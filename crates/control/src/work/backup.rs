@@ -392,5 +392,5 @@ pub(super) fn operation(context: &Context, backup: &Backup, cancel: Cancellation
     let subject = format!("backup={}/{}", backup.metadata.namespace, backup.metadata.name);
     let records = Arc::new(RecordMap::until_cancelled(context, backup, cancel.clone()));
     let operation = Operation::new(Arc::clone(clock), &subject, context.env.scratch.clone());
-    Operation { records, cancel, fence: fence(context), ..operation }
+    Operation { records, cancel, shutdown: context.env.cancel.clone(), fence: fence(context), ..operation }
 }

@@ -174,5 +174,5 @@ fn others_turn(silence: Option<i64>) -> KopiaError {
          killed",
         in_words(LASTS)
     );
-    KopiaError::NotMaintained { why }
+    KopiaError::MaintainedByOthers { why }
 }

@@ -71,6 +71,7 @@ pub(super) fn split_fatal(result: Result<(), KopiaError>) -> Result<Option<Strin
         Ok(()) => Ok(None),
         Err(
             error @ (KopiaError::NotMaintained { .. }
+            | KopiaError::MaintainedByOthers { .. }
             | KopiaError::UpgradeInProgress { .. }
             | KopiaError::WrongPassword { .. }
             | KopiaError::Cancelled),

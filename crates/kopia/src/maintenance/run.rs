@@ -40,7 +40,11 @@ impl Maintenance {
         };
         let refusal = match allowed {
             Ok(()) => None,
-            Err(error @ (KopiaError::NotOwner { .. } | KopiaError::NotMaintained { .. })) => Some(error),
+            Err(
+                error @ (KopiaError::NotOwner { .. }
+                | KopiaError::NotMaintained { .. }
+                | KopiaError::MaintainedByOthers { .. }),
+            ) => Some(error),
             Err(error) => return Err(error),
         };
         let due = due(requested, &schedule, &parameters, now);

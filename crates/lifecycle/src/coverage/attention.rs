@@ -1,6 +1,7 @@
 //! Problems that somebody has to solve, each with the command to run next.
 
 use super::failures::because;
+use super::movers;
 use super::state::{Attention, Coverage, Inventory, NamespaceState, ScheduleState};
 use crate::next_backups::{NextBackup, NextBackups};
 use crate::passed_over::{PassedOver, PassedOverMessage};
@@ -39,6 +40,7 @@ pub(super) fn attention(
     notes.volumes(coverage, lists);
     notes.next_backups(inventory.next_backups.as_ref());
     notes.deletions(lists);
+    notes.attention.extend(movers::attention(&inventory.movers, program));
     notes.attention.extend(failures);
     notes.namespaces(&coverage.namespaces);
     notes.volumes_to_come(&coverage.namespaces, lists);

@@ -4,7 +4,7 @@ use crate::next_backups::NextBackups;
 use crate::phase::backup_expiry::ExpiryInput;
 use crate::phase::schedule::ScheduleStanding;
 use jiff::Timestamp;
-use lifeboat_api::{BackupPhase, BackupStorageLocationPhase, Time};
+use lifeboat_api::{BackupPhase, BackupRepository, BackupStorageLocationPhase, Time};
 use lifeboat_select::NamespaceFacts;
 use serde::Serialize;
 
@@ -18,6 +18,30 @@ pub struct Inventory {
     pub namespaces: Option<Vec<NamespaceInventory>>,
     /// The answer of the server about the next backups of schedules; `None` when it was not asked, or does not know the question.
     pub next_backups: Option<NextBackups>,
+    /// The movers of the data of volumes.
+    pub movers: MoverInventory,
+}
+
+/// The parts of an installation that move the data of volumes, as far as the user may list them.
+#[derive(Clone, Debug, Default)]
+pub struct MoverInventory {
+    /// The repositories of volume data.
+    pub repositories: Vec<BackupRepository>,
+    /// The DaemonSets of node agents.
+    pub node_agents: Vec<NodeAgentSet>,
+}
+
+/// A DaemonSet of node agents.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeAgentSet {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// The number of nodes that are to have a pod of it.
+    pub nodes: u64,
+    /// The number of its pods that are ready; `None` before its controller has looked at it.
+    pub ready: Option<u64>,
 }
 
 /// A namespace of the cluster.

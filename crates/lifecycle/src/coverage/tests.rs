@@ -44,7 +44,7 @@ fn well() -> Inventory {
         ..ExpiryInput::default()
     };
     let namespaces = vec![namespace("shop", "2026-01-01T00:00:00Z", 2), namespace("web", "2026-01-01T00:00:00Z", 0)];
-    Inventory { lists, namespaces: Some(namespaces), next_backups: None }
+    Inventory { lists, namespaces: Some(namespaces), ..Inventory::default() }
 }
 
 #[test]

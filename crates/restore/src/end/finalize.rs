@@ -6,12 +6,15 @@ use crate::state::env::Env;
 use crate::volumes::group_stubs;
 use crate::volumes::patches;
 use crate::walk::run::subject;
-use lifeboat_api::{OperationPhase, Restore, RestorePhase, Time};
+use lifeboat_api::well_known::LABEL_RESTORE_UID;
+use lifeboat_api::{DataDownload, OperationPhase, Restore, RestorePhase, Time};
 use lifeboat_archive::layout::RestoreFile;
 use lifeboat_archive::operations::RestoreOperation;
 use lifeboat_archive::sidecar;
 use lifeboat_object::{ObjectKey, ResultScope, Results};
 use lifeboat_store::StoreError;
+use lifeboat_volume::csi::RESTORE_ACTIONS;
+use lifeboat_volume::data_movement::restore::incomplete_downloads;
 use std::time::Duration;
 
 /// Ends a restore once all of its operations have ended: waits until the claims that it has made have their volumes,
@@ -46,6 +49,9 @@ async fn end(mut restore: Restore, has_failed: bool, env: &Env) -> Result<Restor
     if !operations.is_empty() || counts != (0, 0) {
         env.operation.journal.info("Finalizing the restore", &[("operations", &operations.len().to_string())]);
         operations.iter().for_each(|operation| tell_failed(operation, env));
+        if operations.iter().any(|operation| operation.spec.restore_item_action == RESTORE_ACTIONS[0]) {
+            tell_passed_over(&restore, env).await;
+        }
         store(&mut restore, env).await?;
     }
     let status = &mut restore.status;
@@ -73,6 +79,26 @@ async fn store(restore: &mut Restore, env: &Env) -> Result<(), StoreError> {
     restore.status.errors = restore.status.errors.max(count(results.errors.len()));
     restore.status.warnings = restore.status.warnings.max(count(results.warnings.len()));
     Ok(())
+}
+
+/// Warns of what data movers have passed over in claims that they have filled.
+async fn tell_passed_over(restore: &Restore, env: &Env) {
+    let journal = &env.operation.journal;
+    match incomplete_downloads(restore, &env.cluster).await {
+        Ok(downloads) => downloads.iter().for_each(|DataDownload { spec, status, .. }| {
+            let target = &spec.target_volume;
+            let text = format!("claim {}, whose data a data mover has restored: {}", target.pvc, status.message);
+            journal.warn(&ResultScope::of(Some(&target.namespace)), text);
+        }),
+        Err(e) => {
+            let text = format!(
+                "it is not known if data movers have passed over some of what they have restored: {e}; look at status.message of the \
+                 DataDownloads with the label {LABEL_RESTORE_UID}={}",
+                restore.metadata.uid
+            );
+            journal.warn(&ResultScope::Velero, text);
+        }
+    }
 }
 
 fn tell_failed(operation: &RestoreOperation, env: &Env) {

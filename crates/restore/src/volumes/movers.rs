@@ -6,28 +6,33 @@ use crate::state::env::Env;
 use lifeboat_api::Restore;
 use lifeboat_cluster::ClusterError;
 use lifeboat_object::{ApiResource, ResultScope};
-use lifeboat_volume::Movers;
-use lifeboat_volume::fs_backup::{has_node_agent, unseen_node_agent};
+use lifeboat_volume::fs_backup::{NodeAgents, node_agents, unready_node_agents, unseen_node_agent};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Finds out whether a node agent is there. One that cannot be seen counts as missing, with a warning.
+/// Looks for a node agent. One that cannot be seen counts as missing, with a warning.
 ///
 /// # Errors
 /// [`ClusterError`]: the cluster did not answer.
-pub(crate) async fn find(settings: &MoverSettings, restore: &Restore, env: &Env) -> Result<Movers, ClusterError> {
+pub(crate) async fn find(settings: &MoverSettings, restore: &Restore, env: &Env) -> Result<NodeAgents, ClusterError> {
     let namespace = &restore.metadata.namespace;
     if !settings.may_be_used || namespace.is_empty() {
-        return Ok(Movers::default());
+        return Ok(NodeAgents::default());
     }
-    match has_node_agent(&env.cluster, namespace).await {
+    match node_agents(&env.cluster, namespace).await {
         Err(e) if e.is_denied() => {
             let text = unseen_node_agent(namespace, &e);
             env.operation.journal.warn(&ResultScope::Velero, text);
-            Ok(Movers::default())
+            Ok(NodeAgents::default())
         }
-        found => Ok(Movers { are_there: found? }),
+        found => found,
     }
+}
+
+/// Warns that data from repositories waits for a node agent that is ready on no node.
+pub(crate) fn tell_waiting(restore: &Restore, env: &Env) {
+    let text = unready_node_agents(&restore.metadata.namespace, "the data of volumes in repositories");
+    env.operation.journal.warn(&ResultScope::Velero, text);
 }
 
 /// The settings of the init container in which pods wait: this configuration, and the image of the server.

@@ -88,7 +88,8 @@ impl PreparedRestore {
         let catalog = env.cluster.discover().await?;
         tell_failures(&Catalog::default(), &catalog, env);
         let recorded = recorded(restore, env).await?;
-        let movers = movers::find(&request.settings.movers, restore, env).await?;
+        let agents = movers::find(&request.settings.movers, restore, env).await?;
+        let movers = Movers { are_there: agents.are_there };
         let selecting = SelectionInput {
             request,
             restore,
@@ -145,6 +146,9 @@ impl PreparedRestore {
         let config =
             ActionConfig::load(&env.cluster, &restore.metadata.namespace).await.map_err(|e| config_error(&e))?;
         let settings = &request.settings.movers;
+        if agents.are_unready && (!contents.files.is_empty() || retained.treatments.has_moved()) {
+            movers::tell_waiting(restore, env);
+        }
         let files = FilesToRestore {
             pods: Arc::clone(&contents.files),
             wait: movers::wait_settings(settings, config.restore_wait.clone(), restore, env).await,

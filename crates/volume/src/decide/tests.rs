@@ -317,7 +317,7 @@ fn files_that_a_rule_asks_for_are_not_saved_where_claims_are_left_out() {
 fn data_that_is_moved_needs_a_node_agent_or_the_mover_that_is_named() {
     let moved = |mover: &str| Method::MovedCsiSnapshot { class: "c".into(), data_mover: mover.into(), group: None };
     let files = Method::FsBackup { pod: "p".into(), volume: "v".into() };
-    let movers = |are_asked, has_node_agent| BackupMovers { are_asked, has_node_agent };
+    let movers = |are_asked, has_node_agent| BackupMovers { are_asked, has_node_agent, is_unready: false };
     let all = [movers(false, false), movers(true, false), movers(true, true)];
     let (agent, server) = (Some(MissingMover::NodeAgent), Some(MissingMover::Server));
     for (method, expected) in [
@@ -330,6 +330,12 @@ fn data_that_is_moved_needs_a_node_agent_or_the_mover_that_is_named() {
     ] {
         assert_eq!(all.map(|movers| movers.lack_of(&method)), expected, "{method:?}");
     }
+    // An agent that is ready nowhere.
+    let methods =
+        [moved(""), moved("kubevirt"), Method::FsBackup { pod: "p".into(), volume: "v".into() }, Method::Skip];
+    let waiting = |movers: BackupMovers| movers.waiting(methods.iter());
+    assert_eq!(all.map(waiting), [0; 3]);
+    assert_eq!(all.map(|movers| waiting(BackupMovers { is_unready: true, ..movers })), [0, 0, 2]);
     let why = || MethodReason::SnapshotByDefault { blocker: None };
     let done = |method| Verdict { method, why: why() }.done();
     assert_eq!(done(moved("")), "CSI snapshot of the class c whose data is moved");

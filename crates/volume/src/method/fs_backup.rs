@@ -19,4 +19,4 @@ pub use cancel::{cancel_all, cancel_if_wanted};
 pub use outcome::{ClaimsFilled, FileEnd, FileOutcome};
 pub use restore::{FileRestoreSettings, FileRestores, RestoredPod};
 pub use saved_volume::PodVolume;
-pub use scheduled::{has_node_agent, unseen_node_agent};
+pub use scheduled::{NodeAgents, node_agents, unready_node_agents, unseen_node_agent};

@@ -50,7 +50,7 @@ fn data_that_a_mover_is_asked_for_is_recorded_as_velero_records_it() {
     for object in [claim("a", "pv-a"), volume("pv-a", "a"), claim("b", "pv-b"), volume("pv-b", "b")] {
         inventory.take(&object);
     }
-    let movers = BackupMovers { are_asked: true, has_node_agent: true };
+    let movers = BackupMovers { are_asked: true, has_node_agent: true, is_unready: false };
     let flags = Flags {
         snapshots: true,
         moves_data: true,

@@ -68,6 +68,12 @@ impl FilesOfPods {
         out
     }
 
+    /// Returns true if no files are to be restored.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.pods.values().all(|files| files.restored.is_empty())
+    }
+
     /// The volumes of a pod of the backup.
     #[must_use]
     pub fn of(&self, namespace: &str, pod: &str) -> Option<&PodFiles> {

@@ -1,10 +1,13 @@
 //! Follows the objects that the status shows: by watches, by lists where watches are forbidden, and by requests to the
 //! server.
 
-use super::looked::{ServerQuery, WITHOUT_CLAIMS, WITHOUT_NAMESPACES};
+use super::looked::{ServerQuery, WITHOUT_CLAIMS, WITHOUT_NAMESPACES, WITHOUT_NODE_AGENTS, WITHOUT_REPOSITORIES};
+use super::node_agents::{daemon_set, daemon_sets, is_node_agent};
 use super::rhythm::pause;
 use super::state::{ObjectParser, ObjectsChange, StateUpdate, TakeIn, WatchedState};
-use lifeboat_api::{Backup, BackupStorageLocation, DeleteBackupRequest, ObjectMeta, Restore, Schedule};
+use lifeboat_api::{
+    Backup, BackupRepository, BackupStorageLocation, DeleteBackupRequest, ObjectMeta, Resource, Restore, Schedule,
+};
 use lifeboat_client::{Client, Object, api_resource};
 use lifeboat_cluster::metadata_of;
 use lifeboat_object::{ApiResource, chain};
@@ -41,6 +44,18 @@ pub(super) fn begin(client: &Client, tasks: &mut JoinSet<()>, news: &mpsc::Sende
     });
     following
         .own::<Restore>(|known, change| change.apply(&mut known.inventory.lists.restores, |one| &one.metadata.name));
+    following.own_if_allowed(
+        api_resource::<BackupRepository>(),
+        WITHOUT_REPOSITORIES,
+        BackupRepository::from_json,
+        |known, change| {
+            change.apply(&mut known.inventory.movers.repositories, |one| &one.metadata.name);
+        },
+    );
+    following.own_if_allowed(Arc::new(daemon_sets()), WITHOUT_NODE_AGENTS, daemon_set, |known, change| {
+        change.apply(&mut known.inventory.movers.node_agents, |one| &one.name);
+        known.inventory.movers.node_agents.retain(is_node_agent);
+    });
     let namespaces = ApiResource::namespaces();
     following.metadata(namespaces, WITHOUT_NAMESPACES, WatchedState::see_namespaces);
     following.metadata(ApiResource::persistent_volume_claims(), WITHOUT_CLAIMS, WatchedState::see_claims);
@@ -63,6 +78,19 @@ impl Following<'_> {
         let cluster = self.client.cluster.clone();
         let mirrored = MirroredType { cluster, resource, namespace, fields: String::new(), metadata_only: false };
         self.follow(FollowedType { mirrored, without: None, read: T::from_json, take });
+    }
+
+    /// Follows a type in the namespace of the server, with the part of the status that is missing where the user may not list it.
+    fn own_if_allowed<T: Send + 'static>(
+        &mut self,
+        resource: Arc<ApiResource>,
+        without: &'static str,
+        read: ObjectParser<T>,
+        take: fn(&mut WatchedState, ObjectsChange<T>),
+    ) {
+        let (cluster, namespace) = (self.client.cluster.clone(), Some(self.client.namespace.clone()));
+        let mirrored = MirroredType { cluster, resource, namespace, fields: String::new(), metadata_only: false };
+        self.follow(FollowedType { mirrored, without: Some(without), read, take });
     }
 
     /// Follows the metadata of all objects of a type; `without` names the part of the status that is missing without

@@ -1,11 +1,12 @@
 //! Data of the status, read once.
 
+use super::node_agents::{daemon_set, daemon_sets, is_node_agent};
 use crate::resource::expiry::lists;
 use anyhow::{Context, Result};
 use lifeboat_api::ObjectMeta;
 use lifeboat_client::Client;
-use lifeboat_cluster::ClusterError;
-use lifeboat_lifecycle::coverage::{Inventory, NamespaceInventory, namespace_to_protect};
+use lifeboat_cluster::{ClusterError, ListRequest};
+use lifeboat_lifecycle::coverage::{Inventory, MoverInventory, NamespaceInventory, namespace_to_protect};
 use lifeboat_lifecycle::next_backups::NextBackups;
 use lifeboat_object::ApiResource;
 use lifeboat_requests::status::{server_answer, server_status};
@@ -18,6 +19,13 @@ pub(super) const WITHOUT_NAMESPACES: &str = "without the namespaces of the clust
 /// The same of claims.
 pub(super) const WITHOUT_CLAIMS: &str =
     "without the claims of the cluster nobody knows which volumes are not protected";
+
+/// The same of repositories.
+pub(super) const WITHOUT_REPOSITORIES: &str =
+    "without the repositories of volume data nobody knows whether they are maintained";
+/// The same of DaemonSets.
+pub(super) const WITHOUT_NODE_AGENTS: &str =
+    "without the DaemonSets of the server's namespace nobody knows whether a node agent works";
 
 /// Asks the server what it is and what the next backups would do.
 pub(super) struct ServerQuery {
@@ -87,8 +95,9 @@ const LOOKING: lifeboat_api::Duration = lifeboat_api::Duration::from_secs(30);
 /// Reads all data that the status shows of the cluster.
 pub(super) async fn inventory(client: &Client) -> Result<Inventory> {
     let mut claims = BTreeMap::<String, u64>::new();
-    let (lists, mut namespaces, counted) = tokio::try_join!(
+    let (lists, movers, mut namespaces, counted) = tokio::try_join!(
         lists(client),
+        movers(client),
         async { unless_forbidden(namespaces_to_protect(client).await, WITHOUT_NAMESPACES) },
         async {
             let take = |meta: ObjectMeta| *claims.entry(meta.namespace).or_default() += 1;
@@ -103,7 +112,23 @@ pub(super) async fn inventory(client: &Client) -> Result<Inventory> {
             one.claims = Some(claims.get(&one.facts.name).copied().unwrap_or_default());
         }
     }
-    Ok(Inventory { lists, namespaces, next_backups: None })
+    Ok(Inventory { lists, namespaces, next_backups: None, movers })
+}
+
+/// The movers of the data of volumes.
+async fn movers(client: &Client) -> Result<MoverInventory> {
+    let repositories = unless_forbidden(client.list("").await, WITHOUT_REPOSITORIES)?;
+    let request = ListRequest::all(daemon_sets()).in_namespace(client.namespace.clone());
+    let listed = async {
+        let (mut list, mut found) = (client.cluster.list(request), Vec::new());
+        while let Some(bodies) = list.next().await? {
+            found.extend(bodies.iter().filter_map(|body| daemon_set(body).ok()).filter(is_node_agent));
+        }
+        Ok(found)
+    };
+    let node_agents = unless_forbidden(listed.await, WITHOUT_NODE_AGENTS)?;
+    let (repositories, node_agents) = (repositories.unwrap_or_default(), node_agents.unwrap_or_default());
+    Ok(MoverInventory { repositories, node_agents })
 }
 
 /// `None` for objects that the user may not list.

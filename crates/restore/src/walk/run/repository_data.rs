@@ -374,6 +374,45 @@ async fn moved_data_comes_back_by_an_operation_that_is_waited_for() {
 }
 
 #[tokio::test]
+async fn data_that_waits_for_a_node_agent_which_is_ready_nowhere_is_a_warning() {
+    let ground = with_moved("").await;
+    let agent = json!({"metadata": {"namespace": "velero"}, "status": {"numberReady": 0}});
+    ground.put(object("apps/v1", "DaemonSet", "node-agent", &agent));
+    let outcome = ground.run().await.unwrap();
+    let expected = "the data of volumes in repositories waits for a node agent: that in namespace velero is ready on no node; `kubectl -n velero \
+                    describe daemonset node-agent`, or `describe pods -l role=node-agent`, says why";
+    assert_eq!(messages(&outcome.results), [vec![expected.to_owned()], Vec::new()]);
+    assert_eq!(outcome.restore.status.phase, Some(RestorePhase::WaitingForPluginOperations));
+}
+
+#[tokio::test]
+async fn what_a_data_mover_could_not_restore_as_it_was_is_a_warning() {
+    let mut ground = with_moved("").await;
+    let outcome = ground.run().await.unwrap();
+    let path = format!("{DOWNLOADS}{}", ground.below(DOWNLOADS)[0]["metadata"]["name"].as_str().unwrap());
+    let passed_over = "3 entries have owners that could not be set";
+    ground.change_at(&path, |one| one["status"] = json!({"phase": "Completed", "message": passed_over}));
+    ground.change_at(CLAIM, |claim| {
+        claim["spec"]["volumeName"] = "pvc-1".into();
+        claim["status"] = json!({"phase": "Bound"});
+    });
+    let spec = json!({"claimRef": {"namespace": "shop", "name": "data"}, "persistentVolumeReclaimPolicy": "Delete"});
+    let volume = json!({"metadata": {"namespace": null}, "spec": spec, "status": {"phase": "Bound"}});
+    ground.put(object("v1", "PersistentVolume", "pvc-1", &volume));
+    let restore = look_after_operations(outcome.restore, &ground.env).await.unwrap();
+    // Done again after a crash it is told once.
+    for _ in 0..2 {
+        ground.renew();
+        let ended = finalize(restore.clone(), std::time::Duration::from_secs(60), &ground.env).await.unwrap();
+        let status = (ended.status.phase, ended.status.warnings, ended.status.errors);
+        assert_eq!(status, (Some(RestorePhase::Completed), 1, 0));
+    }
+    let results: Value = ground.env.store.restore_file("r", RestoreFile::Results).await.unwrap().unwrap();
+    let expected = json!({"shop": [format!("claim data, whose data a data mover has restored: {passed_over}")]});
+    assert_eq!(results["warnings"]["namespaces"], expected);
+}
+
+#[tokio::test]
 async fn a_claim_that_was_made_anew_gets_a_download_of_its_own() {
     let mut ground = with_moved("").await;
     let outcome = ground.run().await.unwrap();

@@ -5,8 +5,9 @@
 //! removed when the backup ends.
 
 use crate::method::child::{list, make_or_take_up, resource_type};
+pub use crate::method::data_movement::upload::goes_well;
 use crate::method::data_movement::upload::{
-    SnapshotToMove, data_upload, goes_well, is_same, operation_id, progress_of, snapshot_of,
+    SnapshotToMove, data_upload, is_same, operation_id, progress_of, snapshot_of,
 };
 use crate::method::fs_backup::cancel::{cancel, cancel_each};
 use crate::method::fs_backup::repository::NeededRepository;
@@ -155,16 +156,6 @@ impl DataUploads {
     }
 }
 
-/// The DataUploads of a backup that name a snapshot in a repository. A cluster that serves none has none.
-///
-/// # Errors
-/// [`ClusterError`].
-pub async fn moved_uploads(backup: &Backup, cluster: &Cluster) -> Result<Vec<DataUpload>, ClusterError> {
-    let mut all = uploads_of(backup, cluster).await?;
-    all.retain(|upload| !upload.status.snapshot_id.is_empty());
-    Ok(all)
-}
-
 /// The number of data movers that still work for a backup: a snapshot that one of them finishes now is in no record yet.
 ///
 /// # Errors
@@ -178,7 +169,11 @@ pub async fn working_uploads(backup: &Backup, cluster: &Cluster) -> Result<usize
     Ok(uploads_of(backup, cluster).await?.iter().filter(works).count())
 }
 
-async fn uploads_of(backup: &Backup, cluster: &Cluster) -> Result<Vec<DataUpload>, ClusterError> {
+/// The DataUploads of a backup. A cluster that serves none has none.
+///
+/// # Errors
+/// [`ClusterError`].
+pub async fn uploads_of(backup: &Backup, cluster: &Cluster) -> Result<Vec<DataUpload>, ClusterError> {
     let of = &backup.metadata;
     if of.uid.is_empty() || of.namespace.is_empty() {
         return Ok(Vec::new());

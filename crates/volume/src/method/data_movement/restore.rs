@@ -4,14 +4,16 @@
 //! The claim is made with a selector that no volume fits, so that nobody provisions one. A DataDownload asks a data mover for the
 //! volume. It is an asynchronous operation of the restore, and found by its name in each later process.
 
-use crate::method::child::{child_name, child_of_restore, resource_type, uploader_settings};
+use crate::method::child::{child_name, child_of_restore, list, resource_type, uploader_settings};
 use crate::method::data_movement::progress::MoverState;
 use crate::method::fs_backup::cancel::cancel as cancel_resource;
 use crate::method::fs_backup::repository::NeededRepository;
 use crate::restore_plan::MovedSnapshot;
 use bytes::Bytes;
 use lifeboat_action::{ActionError, OperationProgress};
-use lifeboat_api::well_known::{ANNOTATION_TARGET_CLAIM_UID, LABEL_ASYNC_OPERATION_ID, LABEL_DYNAMIC_PV_RESTORE};
+use lifeboat_api::well_known::{
+    ANNOTATION_TARGET_CLAIM_UID, LABEL_ASYNC_OPERATION_ID, LABEL_DYNAMIC_PV_RESTORE, LABEL_RESTORE_UID,
+};
 use lifeboat_api::{
     DataDownload, DataDownloadSpec, DataPathPhase, Duration, Resource, Restore, TargetVolumeSpec, label_value,
 };
@@ -253,6 +255,18 @@ fn progress_of(download: &DataDownload) -> OperationProgress {
         ended: status.completion_timestamp,
     };
     state.progress()
+}
+
+/// The completed DataDownloads of a restore of which the data mover has something to tell: entries that it passed over, or could not restore as
+/// they were.
+///
+/// # Errors
+/// [`ClusterError`].
+pub async fn incomplete_downloads(restore: &Restore, cluster: &Cluster) -> Result<Vec<DataDownload>, ClusterError> {
+    let of = &restore.metadata;
+    let mut all: Vec<DataDownload> = list(cluster, &of.namespace, format!("{LABEL_RESTORE_UID}={}", of.uid)).await?;
+    all.retain(|one| one.status.phase == Some(DataPathPhase::Completed) && !one.status.message.is_empty());
+    Ok(all)
 }
 
 /// Asks an operation to end.

@@ -62,7 +62,8 @@ pub(super) fn data_upload(backup: &Backup, of: SnapshotToMove<'_>) -> DataUpload
 }
 
 /// Returns true if a DataUpload of an earlier attempt can be taken up: it goes on, or has ended well.
-pub(super) fn goes_well(found: &DataUpload) -> bool {
+#[must_use]
+pub fn goes_well(found: &DataUpload) -> bool {
     let has_failed =
         matches!(found.status.phase, Some(DataPathPhase::Failed | DataPathPhase::Canceled | DataPathPhase::Canceling));
     !has_failed && !found.spec.cancel && found.metadata.deletion_timestamp.is_none()

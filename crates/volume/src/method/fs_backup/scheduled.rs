@@ -30,18 +30,45 @@ impl PodPlace {
     }
 }
 
-/// Returns true if a DaemonSet of node agents is in a namespace.
+/// The node agents of a namespace, as their DaemonSets say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NodeAgents {
+    /// True when there is a DaemonSet of them.
+    pub are_there: bool,
+    /// True when all of the DaemonSets say that no pod of theirs is ready.
+    pub are_unready: bool,
+}
+
+impl NodeAgents {
+    fn of(daemon_sets: &[Value]) -> Self {
+        let is_unready = |set: &Value| set["status"]["numberReady"] == 0;
+        let are_there = !daemon_sets.is_empty();
+        Self { are_there, are_unready: are_there && daemon_sets.iter().all(is_unready) }
+    }
+}
+
+/// A sentence about node agents none of which is ready, and the data that waits for them, such as "the data of 2 volumes".
+#[must_use]
+pub fn unready_node_agents(namespace: &str, waiting: &str) -> String {
+    format!(
+        "{waiting} waits for a node agent: that in namespace {namespace} is ready on no node; `kubectl -n {namespace} describe daemonset {NODE_AGENT}`, or \
+         `describe pods -l {LABEL_ROLE}={NODE_AGENT}`, says why"
+    )
+}
+
+/// Looks for the DaemonSets of node agents in a namespace.
 ///
 /// # Errors
 /// [`ClusterError`].
-pub async fn has_node_agent(cluster: &Cluster, namespace: &str) -> Result<bool, ClusterError> {
+pub async fn node_agents(cluster: &Cluster, namespace: &str) -> Result<NodeAgents, ClusterError> {
     let daemon_sets = ApiResource::new("apps", "v1", "daemonsets", "DaemonSet");
+    let mut found = Vec::new();
     for name in [NODE_AGENT, NODE_AGENT_WINDOWS] {
-        if cluster.get(&daemon_sets, Some(namespace), name).await?.is_some() {
-            return Ok(true);
+        if let Some(body) = cluster.get(&daemon_sets, Some(namespace), name).await? {
+            found.push(serde_json::from_slice(&body).unwrap_or_default());
         }
     }
-    Ok(false)
+    Ok(NodeAgents::of(&found))
 }
 
 /// The warning of an operation that may not look for node agents.
@@ -89,6 +116,21 @@ pub(super) async fn missing_agent(
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn node_agents_are_unready_when_no_pod_of_any_of_them_is_ready() {
+        let of = |ready: &[Value]| {
+            let sets: Vec<Value> = ready.iter().map(|ready| json!({"status": {"numberReady": ready}})).collect();
+            let NodeAgents { are_there, are_unready } = NodeAgents::of(&sets);
+            (are_there, are_unready)
+        };
+        assert_eq!(of(&[]), (false, false));
+        assert_eq!(of(&[json!(0)]), (true, true));
+        // Those for Windows have no node in most clusters.
+        assert_eq!((of(&[json!(3), json!(0)]), of(&[json!(0), json!(0)])), ((true, false), (true, true)));
+        // Its controller has not looked at it.
+        assert_eq!(of(&[Value::Null]), (true, false));
+    }
 
     #[test]
     fn a_pod_without_a_node_says_what_the_scheduler_says() {

@@ -43,8 +43,21 @@ impl EndedRun {
     pub(super) fn with(summary: MaintenanceSummary, [start, end]: [Time; 2]) -> Self {
         let failure = summary.failure();
         let result = if failure.is_some() { Outcome::Failed } else { Outcome::Succeeded };
-        let message = failure.or_else(|| summary.blocked()).unwrap_or_default();
+        let beside = || (!summary.other_run.is_empty()).then(|| summary.to_string());
+        let message = failure.or_else(|| summary.blocked()).or_else(beside).unwrap_or_default();
         Self { run: run(result, [start, end], &message), summary: Some(summary) }
+    }
+
+    /// The same where the runs before it are known. One that found another run at work counts as the run before it: that other one may be
+    /// the remains of its own, which was killed.
+    pub(super) fn after(self, before: Option<Outcome>) -> Self {
+        let is_beside = self.summary.as_ref().is_some_and(|summary| !summary.other_run.is_empty());
+        match before.filter(|_| is_beside) {
+            Some(result) => {
+                Self { run: BackupRepositoryMaintenanceStatus { result: Some(result), ..self.run }, ..self }
+            }
+            None => self,
+        }
     }
 
     /// A run that failed, for this reason.
@@ -292,6 +305,25 @@ mod tests {
         let silent = EndedRun { run: run(Outcome::Succeeded, times, ""), summary: None };
         assert_eq!((of(String::new()), succeeded().ended(&[]).unwrap()), (silent.clone(), silent));
         assert_eq!(job(json!({"active": 1})).ended(&[]), None);
+    }
+
+    #[test]
+    fn a_run_beside_that_of_another_cluster_is_no_failure() {
+        let summary = MaintenanceSummary { other_run: "a sign of life".into(), ..MaintenanceSummary::default() };
+        let times = [at("2026-11-28T10:00:01Z"), at("2026-11-28T10:03:00Z")];
+        let ended = EndedRun::with(summary.clone(), times);
+        let message = "the repository is maintained by somebody else now: a sign of life";
+        assert_eq!(ended, EndedRun { run: run(Outcome::Succeeded, times, message), summary: Some(summary) });
+        // The other run may be one of its own that was killed, and is no success then.
+        for (before, expected) in [
+            (None, Outcome::Succeeded),
+            (Some(Outcome::Succeeded), Outcome::Succeeded),
+            (Some(Outcome::Failed), Outcome::Failed),
+        ] {
+            assert_eq!(ended.clone().after(before).run, run(expected, times, message));
+        }
+        let failed = EndedRun::failed("no", times);
+        assert_eq!(failed.clone().after(Some(Outcome::Succeeded)), failed);
     }
 
     #[test]

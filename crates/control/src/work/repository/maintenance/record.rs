@@ -25,6 +25,8 @@ pub(super) async fn record(
     ended: Vec<EndedRun>,
 ) -> Result<Option<Effect>, StepError> {
     let mut after = before.clone();
+    let last = before.status.recent_maintenance.last().and_then(|run| run.result);
+    let ended: Vec<EndedRun> = ended.into_iter().map(|ended| ended.after(last)).collect();
     let new = note_runs(&mut after.status, ended.iter().map(|ended| ended.run.clone()).collect());
     if new.is_empty() {
         return Ok(None);
@@ -69,6 +71,10 @@ async fn tell(context: &Context, repository: &BackupRepository, ended: &EndedRun
     };
     context.metrics.maintenance_ended(name, has_succeeded, seconds);
     let report = ended.summary.as_ref().map(MaintenanceSummary::to_string).unwrap_or_default();
+    if has_succeeded && ended.summary.as_ref().is_some_and(|summary| !summary.other_run.is_empty()) {
+        tracing::info!(repository = name, report, "a repository was left to another run");
+        return;
+    }
     if has_succeeded {
         tracing::info!(repository = name, report, "a repository was maintained");
     } else {

@@ -8,7 +8,7 @@ use crate::work::repository::prepare;
 use jiff::Timestamp;
 use lifeboat_api::BackupRepositoryMaintenanceResult as Outcome;
 use lifeboat_api::well_known::ANNOTATION_LAST_MAINTENANCE;
-use lifeboat_bucket::{Directory, Memory};
+use lifeboat_bucket::{Directory, Memory, PutOptions};
 use lifeboat_cluster::MergePatch;
 use lifeboat_sandbox::Sandbox;
 use serde_json::json;
@@ -229,6 +229,19 @@ async fn a_server_that_runs_in_no_pod_maintains_by_itself() {
     let mut ground = Ground::in_a_pod(vec![]).await;
     ground.context.env.pod.as_mut().unwrap().uid = "other".into();
     assert_eq!((ground.look().await, ground.jobs().await), (None, vec![]));
+}
+
+#[tokio::test]
+async fn a_run_beside_that_of_another_cluster_is_no_failure_and_no_event() {
+    let mut ground = Ground::start(Vec::new()).await;
+    let bucket = ground.context.bucket(&ground.location).await.unwrap();
+    let claim = "kopia/shop/io.lifeboat.maintenance.0123";
+    bucket.put(claim, Bytes::from("a run of another cluster").into(), PutOptions::default()).await.unwrap();
+    assert_eq!(ground.look().await, None);
+    let [(result, message)] = ground.runs()[..] else { panic!("{:?}", ground.runs()) };
+    let beside = "the repository is maintained by somebody else now: another run shows signs of life, ";
+    assert!(result == Outcome::Succeeded && message.starts_with(beside), "{result:?} {message}");
+    assert_eq!(ground.events().await, []);
 }
 
 #[tokio::test]

@@ -13,9 +13,19 @@ use crate::method::csi::delete::group_clean::Groups;
 use crate::method::csi::delete::sweep::RemovalFailure;
 use crate::method::csi::error::CsiError;
 use crate::method::csi::objects::{SnapshotTypes, selector};
+use crate::method::data_movement::backup::uploads_of;
 use futures::FutureExt;
+use lifeboat_api::Backup;
+use lifeboat_api::well_known::FINALIZER_DATA_PATH;
 use lifeboat_cluster::Cluster;
 use std::collections::BTreeSet;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// The longest wait for node agents that remove what they have made from the snapshots of groups.
+const CLEANING: Duration = Duration::from_secs(300);
+/// The pauses between two looks at them: the first, which doubles, and the longest.
+const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(5)];
 
 /// Claims of a backup whose data was moved out of their snapshots, or was to be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,18 +37,20 @@ pub struct MovedSnapshots {
 }
 
 /// Removes the VolumeSnapshots of these claims that the backup has taken, and their groups, with the snapshots in the storage. Gives the
-/// namespaces and names of objects that could not be removed, with the reason.
+/// namespaces and names of objects that could not be removed, with the reason. Groups go when the node agents have removed the volumes that
+/// they have made from members, or after a while: drivers refuse to delete a snapshot before.
 ///
 /// # Errors
 /// When they cannot be listed.
 pub async fn remove_moved(
     cluster: &Cluster,
     types: &SnapshotTypes,
-    backup_uid: &str,
+    backup: &Backup,
     moved: &MovedSnapshots,
 ) -> Result<Vec<RemovalFailure>, CsiError> {
     let api = SnapshotApi { cluster, types };
-    let (mut groups, mut singles) = (BTreeSet::new(), BTreeSet::new());
+    let (mut groups, mut singles, mut members) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+    let backup_uid = backup.metadata.uid.as_str();
     if backup_uid.is_empty() {
         return Ok(Vec::new());
     }
@@ -52,19 +64,23 @@ pub async fn remove_moved(
             return;
         }
         match group_of(&snapshot) {
-            Some(group) => groups.insert((namespace.to_owned(), group)),
+            Some(group) => {
+                members.insert(claim);
+                groups.insert((namespace.to_owned(), group))
+            }
             None => singles.insert((namespace.to_owned(), name.to_owned())),
         };
     })
     .await?;
-    let mut left = Vec::new();
-    if let Some(types) = &types.groups {
+    let groups = async {
+        let Some(types) = types.groups.as_ref().filter(|_| !groups.is_empty()) else { return Vec::new() };
+        until_cleaned_up(backup, &members, cluster).await;
         let all = Groups { api, groups: types };
         let removed = groups.iter().map(|(namespace, name)| {
             async move { all.remove(namespace, name).await.err().map(|e| (format!("{namespace}/{name}"), e)) }.boxed()
         });
-        left.extend(some_at_once(removed.collect()).await.into_iter().flatten());
-    }
+        some_at_once(removed.collect()).await
+    };
     let removed = singles.iter().map(|(namespace, name)| {
         let removed = async move {
             until_ended(api, namespace, name).await?;
@@ -72,6 +88,26 @@ pub async fn remove_moved(
         };
         async move { removed.await.err().map(|e| (format!("{namespace}/{name}"), e)) }.boxed()
     });
-    left.extend(some_at_once(removed.collect()).await.into_iter().flatten());
-    Ok(left)
+    let (groups, singles) = tokio::join!(groups, some_at_once(removed.collect()));
+    Ok(groups.into_iter().chain(singles).flatten().collect())
+}
+
+/// Waits until node agents have removed all that they have made for the DataUploads of these claims, but not for long. Where that cannot be
+/// seen nothing is waited for.
+async fn until_cleaned_up(backup: &Backup, claims: &BTreeSet<ClaimKey>, cluster: &Cluster) {
+    let deadline = Instant::now() + CLEANING;
+    let [mut pause, longest] = PAUSES;
+    loop {
+        let Ok(uploads) = uploads_of(backup, cluster).await else { return };
+        let is_cleaned_up = uploads.iter().all(|upload| {
+            let (namespace, name) = (upload.spec.source_namespace.clone(), upload.spec.source_pvc.clone());
+            let owes = upload.metadata.finalizers.iter().any(|finalizer| finalizer == FINALIZER_DATA_PATH);
+            !owes || !claims.contains(&ClaimKey { namespace, name })
+        });
+        if is_cleaned_up || Instant::now() >= deadline {
+            return;
+        }
+        sleep(pause).await;
+        pause = (pause * 2).min(longest);
+    }
 }
