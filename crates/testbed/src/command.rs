@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, bail};
 use std::io::Read;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::{JoinHandle, spawn};
 use std::time::{Duration, Instant};
 
@@ -26,7 +26,7 @@ pub fn rest_of_output_within(limit: Duration, mut child: Child) -> Result<Output
     let end = Instant::now() + limit;
     drop(child.stdin.take());
     // Both streams end when the process does, or when it has nothing more to say.
-    let (sender, ended) = channel();
+    let (sender, ended) = sync_channel(2);
     let out = child.stdout.take().map(|pipe| read(pipe, sender.clone()));
     let err = child.stderr.take().map(|pipe| read(pipe, sender));
     for _ in out.iter().chain(&err) {
@@ -60,12 +60,12 @@ pub fn status_within(limit: Duration, child: &mut Child) -> Result<ExitStatus> {
             let _ = child.wait();
             bail!("process {} did not end within {limit:?} and was killed", child.id());
         }
-        std::thread::sleep(pause);
+        std::thread::park_timeout(pause);
         pause = (2 * pause).min(Duration::from_millis(20));
     }
 }
 
-fn read(mut pipe: impl Read + Send + 'static, ended: Sender<()>) -> JoinHandle<Vec<u8>> {
+fn read(mut pipe: impl Read + Send + 'static, ended: SyncSender<()>) -> JoinHandle<Vec<u8>> {
     spawn(move || {
         let mut bytes = Vec::new();
         let _ = pipe.read_to_end(&mut bytes);

@@ -8,6 +8,7 @@ use crate::etcd::{Baseline, Etcd};
 use crate::furnish::{namespaces_in, namespaces_printed, until_furnished};
 use crate::pause::pause;
 use crate::process::{Daemon, free_port};
+use crate::stored::stored;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -214,6 +215,16 @@ impl ControlPlane {
         }
         self.client.forget_types();
         Ok(())
+    }
+
+    /// Writes objects behind the API server, which learns of them by its watches: thousands in a second. Nobody validates them,
+    /// and they have no managed fields.
+    ///
+    /// # Errors
+    /// When the kind of one is not among those that can be written so; when etcd does not answer, or belongs to another process.
+    pub fn store(&self, objects: &[Value]) -> Result<()> {
+        let etcd = self.etcd.context("another process has started this control plane")?;
+        etcd.put(&objects.iter().map(stored).collect::<Result<Vec<_>>>()?)
     }
 
     /// A control plane that another process has started, by the kubeconfig that [`ControlPlane::start`] wrote.

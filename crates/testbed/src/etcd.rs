@@ -131,6 +131,16 @@ impl Etcd {
         Ok(differed)
     }
 
+    /// Writes keys with their values.
+    pub(crate) fn put(self, keys: &[(Vec<u8>, Vec<u8>)]) -> Result<()> {
+        for some in keys.chunks(OPERATIONS) {
+            let put = |(key, value): &(Vec<u8>, Vec<u8>)| json!({"requestPut": {"key": STANDARD.encode(key), "value": STANDARD.encode(value)}});
+            let puts: Vec<Value> = some.iter().map(put).collect();
+            self.call("txn", &json!({"success": puts}))?;
+        }
+        Ok(())
+    }
+
     /// Reads all keys of one revision, in their order.
     fn each_key(self, keys_only: bool, mut each: impl FnMut(Vec<u8>, &Value) -> Result<()>) -> Result<()> {
         let mut from = b"/".to_vec();

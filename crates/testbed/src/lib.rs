@@ -35,6 +35,7 @@ mod python;
 mod s3;
 mod scripted;
 mod spans;
+mod stored;
 mod terminal;
 mod velero;
 

@@ -185,7 +185,7 @@ pub async fn scripted_api_server(tasks: &mut JoinSet<()>, answers: Vec<(u16, Str
     let kubeconfig = server.kubeconfig();
     tasks.spawn(async move {
         let _serving = server;
-        std::future::pending().await
+        std::future::pending::<()>().await;
     });
     kubeconfig
 }

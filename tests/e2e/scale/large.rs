@@ -54,7 +54,7 @@ fn a_large_restore_writes_only_changed_and_missing_objects() {
     let bed = Bed::start();
     let direct = bed.plane.kubeconfig();
     many::create(&direct, vec![namespace("large")]);
-    many::create(&direct, maps());
+    bed.plane.store(&maps()).expect("the ConfigMaps");
     let before = data(&bed);
     let types = ["--include-resources", "configmaps"];
     let saved = bed.local(&[&["backup", "b", "--include-namespaces", "large"][..], &types].concat());
@@ -63,11 +63,11 @@ fn a_large_restore_writes_only_changed_and_missing_objects() {
     let changed: Vec<Value> = maps().into_iter().filter(|map| map["metadata"]["labels"]["fate"] == "changed").collect();
     let count = |wanted: &str| (0..MAPS).filter(|number| fate(*number) == wanted).count();
     assert_eq!(changed.len(), count("changed"));
-    let patches = changed.into_iter().map(|mut map| {
+    let changed = changed.into_iter().map(|mut map| {
         map["data"] = json!({"number": "drifted", "more": "yes"});
         map
     });
-    many::patch(&direct, patches.collect());
+    bed.plane.store(&changed.collect::<Vec<_>>()).expect("the changes");
     bed.kubectl(&["delete", "--raw", "/api/v1/namespaces/large/configmaps?labelSelector=fate%3Dmissing"]);
     let (proxy, kubeconfig) = Proxy::before_api_server(&direct, "large").expect("a proxy");
     let line = ["restore", "r", "--from-backup", "b", "--existing-resource-policy", "update"];
@@ -152,7 +152,7 @@ fn a_large_backup_asks_for_pages_and_runs_hooks_with_few_requests() {
     let _paused = pause_controllers(&bed);
     let mut objects: Vec<Value> = config_maps("large", OTHERS).collect();
     objects.extend((0..PODS).map(claim).chain((0..PODS).map(pod)));
-    many::create(&direct, objects);
+    bed.plane.store(&objects).expect("the objects");
 
     let (proxy, kubeconfig) = Proxy::before_api_server(&direct, "large").expect("a proxy");
     let ran = Arc::new(AtomicUsize::new(0));
