@@ -48,12 +48,12 @@ impl RepoMaintenanceArgs {
         }
         let repository = MaintainedRepository { namespace: self.repo_name, location: self.backup_storage_location };
         let work = async |env: &_| {
-            let ended = maintain(env, &repository).await?;
-            if let Err(line) = &ended {
+            let error = maintain(env, &repository).await?;
+            if let Some(line) = &error {
                 // compat: servers of Velero look for it in the last lines of the log.
                 writeln!(std::io::stdout(), "{line}")?;
             }
-            Ok(ended.is_ok())
+            Ok(error.is_none())
         };
         Box::pin(self.pod.run(globals, None, work)).await
     }
@@ -68,11 +68,12 @@ pub struct MaintainedRepository {
     pub location: String,
 }
 
-/// Maintains a repository, and leaves the termination message. Gives the line that tells the error to the server where it has failed.
+/// Maintains a repository, and leaves the termination message. Gives the line that tells the error to the server; none where it has
+/// succeeded.
 ///
 /// # Errors
 /// A termination message that cannot be written.
-pub async fn maintain(env: &MoverEnv, repository: &MaintainedRepository) -> std::io::Result<Result<(), String>> {
+pub async fn maintain(env: &MoverEnv, repository: &MaintainedRepository) -> std::io::Result<Option<String>> {
     let (summary, failure) = match run(env, repository).await {
         Ok(summary) => {
             let failure = summary.failure();
@@ -85,14 +86,14 @@ pub async fn maintain(env: &MoverEnv, repository: &MaintainedRepository) -> std:
     let Some(failure) = failure else {
         summary.iter().for_each(|summary| tracing::info!("{summary}"));
         std::fs::write(&env.termination_file, report)?;
-        return Ok(Ok(()));
+        return Ok(None);
     };
     tracing::error!("{failure}");
     // A kubelet that cut it off would take away its beginning.
     let line = cut(&format!("{MAINTENANCE_ERROR}{failure}"), TERMINATION_LIMIT);
     let whole = format!("{report}\n{line}");
     std::fs::write(&env.termination_file, if whole.len() > TERMINATION_LIMIT { &line } else { whole.trim_start() })?;
-    Ok(Err(line))
+    Ok(Some(line))
 }
 
 async fn run(env: &MoverEnv, repository: &MaintainedRepository) -> Result<MaintenanceSummary, Failure> {

@@ -5,10 +5,18 @@ pub(crate) mod backup;
 pub(crate) mod restore;
 
 use super::running::{Phased, until_written};
-use super::{Context, StepError};
+use super::{Context, Effect, StepError};
 use lifeboat_api::well_known::ANNOTATION_UNREACHABLE;
 use lifeboat_api::{Duration, ObjectMeta, Time};
 use lifeboat_lifecycle::phase::pending::{Patience, patience};
+
+/// The result of opening a pending object.
+enum Reached<T> {
+    /// It can be gone on with.
+    Ready(T),
+    /// It could not be opened and has ended for that, with these effects.
+    Ended(Vec<Effect>),
+}
 
 /// Decides about a pending object when the bucket or the plugins that it needs cannot be reached, for this reason.
 /// Returns the reason to end it when that has lasted for too long; `begun` and `timeout` are those of [`patience`].

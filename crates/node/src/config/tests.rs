@@ -37,7 +37,7 @@ fn every_key_is_read() {
     let selector =
         |key: &str, value: &str| LabelSelector { match_labels: labels(&[(key, value)]), ..LabelSelector::default() };
     let ParsedConfig { config, warnings } = parsed(&text.to_string());
-    let no_effect = "csiSnapshotMetadataServiceConfigs has no effect in this version: whole volumes are read, and no changed blocks are asked for";
+    let no_effect = "csiSnapshotMetadataServiceConfigs has no effect: it is for changed block tracking, which this version does not use: it reads whole volumes";
     assert_eq!(warnings, [no_effect]);
     let per_node: Vec<u32> = config.concurrency_per_node.iter().map(|rule| rule.number).collect();
     assert_eq!(per_node, [2, 3]);

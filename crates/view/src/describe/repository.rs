@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_reason_is_still_shown_when_all_later_runs_are_refused_for_another() {
+    fn the_first_reason_is_still_shown_when_later_runs_have_another() {
         let mut runs = vec![failed(0, "out of memory"), failed(1, "out of memory"), failed(2, "refused")];
         runs.extend((3..8).map(|minute| failed(minute, "refused")));
         let (recent, earlier) = shown_runs(&runs);

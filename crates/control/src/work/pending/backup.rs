@@ -1,7 +1,7 @@
 //! Backups that wait for operations that their actions have begun
 //! (velero: pkg/controller/backup_operations_controller.go, pkg/controller/backup_finalizer_controller.go).
 
-use super::{given_up, note_reached};
+use super::{Reached, given_up, note_reached};
 use crate::work::backup::{BackupTarget, engine_env, is_record_of, note_failure, store_change, take_status};
 use crate::work::running::{shortened, unfinalized, until_written, while_leading};
 use crate::work::{Context, Effect, SnapshotLocations, StepError, StepResult};
@@ -22,8 +22,8 @@ pub(crate) async fn look_after(context: &Context, backup: Backup, target: Backup
         Err(why) => return end_unfinalized(context, &backup, &why).await,
     };
     let (env, record) = match reached(context, &backup, &location).await? {
-        Ok(reached) => reached,
-        Err(ended) => return Ok(ended),
+        Reached::Ready(reached) => reached,
+        Reached::Ended(ended) => return Ok(ended),
     };
     let looking = look_after_operations(record, backup.spec.cancel, &env);
     let record = match while_leading(&context.leadership, &env.operation.cancel, looking).await {
@@ -48,8 +48,8 @@ pub(crate) async fn end(context: &Context, backup: Backup, target: BackupTarget)
         Err(why) => return end_unfinalized(context, &backup, &why).await,
     };
     let (env, record) = match reached(context, &backup, &location).await? {
-        Ok(reached) => reached,
-        Err(ended) => return Ok(ended),
+        Reached::Ready(reached) => reached,
+        Reached::Ended(ended) => return Ok(ended),
     };
     let finalizing = finalize(record, backup.spec.cancel, &env);
     let record = match while_leading(&context.leadership, &env.operation.cancel, finalizing).await {
@@ -82,25 +82,24 @@ async fn end_unfinalized(context: &Context, backup: &Backup, why: &str) -> StepR
     Ok(vec![Effect::stored(ended)])
 }
 
-/// Opens the environment of the engine and the record of a pending backup. When they cannot be had and the backup has
-/// ended for that, the inner error has the effects of its end.
+/// Opens the environment of the engine and the record of a pending backup.
 async fn reached(
     context: &Context,
     backup: &Backup,
     location: &BackupStorageLocation,
-) -> Result<Result<(Env, Backup), Vec<Effect>>, StepError> {
+) -> Result<Reached<(Env, Backup)>, StepError> {
     let store = match context.store(location).await {
         Ok(store) => store,
-        Err(why) => return give_up(context, backup, StepError::Because(why)).await.map(Err),
+        Err(why) => return give_up(context, backup, StepError::Because(why)).await.map(Reached::Ended),
     };
     let record = match own_record(context, backup, &store).await? {
-        Ok(record) => record,
-        Err(ended) => return Ok(Err(ended)),
+        Reached::Ready(record) => record,
+        Reached::Ended(ended) => return Ok(Reached::Ended(ended)),
     };
     let (locations, cancel) = (SnapshotLocations::Named(&[]), context.env.cancel.child_token());
     match engine_env(context, backup, store, locations, cancel).await {
-        Ok(env) => Ok(Ok((env, record))),
-        Err(why) => give_up(context, backup, StepError::Because(why)).await.map(Err),
+        Ok(env) => Ok(Reached::Ready((env, record))),
+        Err(why) => give_up(context, backup, StepError::Because(why)).await.map(Reached::Ended),
     }
 }
 
@@ -110,19 +109,14 @@ async fn give_up(context: &Context, backup: &Backup, why: StepError) -> StepResu
     end_unfinalized(context, backup, &given_up(context, backup, begun, timeout, why).await?).await
 }
 
-/// The record of this very backup in its location. When there is none, or that of another one, the backup is noted as failed,
-/// and the inner error has the effects of that.
-async fn own_record(
-    context: &Context,
-    backup: &Backup,
-    store: &Store,
-) -> Result<Result<Backup, Vec<Effect>>, StepError> {
+/// The record of this very backup in its location. When there is none, or that of another one, the backup is noted as failed.
+async fn own_record(context: &Context, backup: &Backup, store: &Store) -> Result<Reached<Backup>, StepError> {
     let why = match store.backup(&backup.metadata.name).await {
-        Ok(record) if is_record_of(&record, backup) => return Ok(Ok(record)),
+        Ok(record) if is_record_of(&record, backup) => return Ok(Reached::Ready(record)),
         Ok(_) => "the files in the bucket are those of another backup",
         Err(StoreError::NoBackup { .. }) => "the files of the backup are not in the bucket",
-        Err(e) if !e.is_damage() => return give_up(context, backup, e.into()).await.map(Err),
-        Err(e) => return end_unfinalized(context, backup, &chain(&e)).await.map(Err),
+        Err(e) if !e.is_damage() => return give_up(context, backup, e.into()).await.map(Reached::Ended),
+        Err(e) => return end_unfinalized(context, backup, &chain(&e)).await.map(Reached::Ended),
     };
-    note_failure(context, backup, why.to_owned()).await.map(Err)
+    note_failure(context, backup, why.to_owned()).await.map(Reached::Ended)
 }

@@ -1,7 +1,7 @@
 //! Restores that wait for operations that their actions have begun
 //! (velero: pkg/controller/restore_operations_controller.go, pkg/controller/restore_finalizer_controller.go).
 
-use super::{given_up, note_reached};
+use super::{Reached, given_up, note_reached};
 use crate::records::RecordMap;
 use crate::work::restore::{LocatedBackup, engine_env, store_change};
 use crate::work::running::{shortened, unfinalized, while_leading};
@@ -15,8 +15,8 @@ use std::time::Duration;
 pub(crate) async fn look_after(context: &Context, restore: Restore, place: Option<LocatedBackup>) -> StepResult {
     let mut after = if let Some((_, location)) = place {
         let env = match Box::pin(reached(context, &restore, &location)).await? {
-            Ok(env) => env,
-            Err(ended) => return Ok(ended),
+            Reached::Ready(env) => env,
+            Reached::Ended(ended) => return Ok(ended),
         };
         let looking = Box::pin(look_after_operations(restore.clone(), &env));
         match while_leading(&context.leadership, &env.operation.cancel, looking).await {
@@ -50,8 +50,8 @@ pub(crate) async fn end(context: &Context, restore: Restore, place: Option<Locat
     let after = match place {
         Some((_, location)) => {
             let env = match reached(context, &restore, &location).await? {
-                Ok(env) => env,
-                Err(ended) => return Ok(ended),
+                Reached::Ready(env) => env,
+                Reached::Ended(ended) => return Ok(ended),
             };
             let patience = context.options.restore.resource_timeout.to_std();
             let finalizing = finalize(restore.clone(), patience, &env);
@@ -80,20 +80,19 @@ async fn note_ended(context: &Context, restore: &Restore, mut after: Restore) ->
     Ok(finished)
 }
 
-/// Opens the environment of the engine for a pending restore. When it cannot be had and the restore has ended for that,
-/// the inner error has the effects of its end.
+/// Opens the environment of the engine for a pending restore.
 async fn reached(
     context: &Context,
     restore: &Restore,
     location: &BackupStorageLocation,
-) -> Result<Result<Env, Vec<Effect>>, StepError> {
+) -> Result<Reached<Env>, StepError> {
     let opened = match context.store(location).await {
         Ok(store) => engine_env(context, restore, store, context.env.cancel.child_token()).await,
         Err(why) => Err(why),
     };
     match opened {
-        Ok(env) => Ok(Ok(env)),
-        Err(why) => give_up(context, restore, StepError::Because(why)).await.map(Err),
+        Ok(env) => Ok(Reached::Ready(env)),
+        Err(why) => give_up(context, restore, StepError::Because(why)).await.map(Reached::Ended),
     }
 }
 
