@@ -37,7 +37,7 @@ pub(crate) fn all() -> Result<()> {
     println!(
         "-- deferred to make test-long: plugins that people use ({plugins}), first calls of a plugin under the detector of races, an \
          object of 1 GiB through a plugin, commands and servers killed at random requests, servers that make 500 backups while they are killed, \
-         two clusters on one bucket that take other random steps, a dashboard on a backup"
+         two clusters on one bucket that take other random steps, a dashboard on a backup, {HISTORIES} histories of kills while volumes move"
     );
     Ok(())
 }
@@ -53,8 +53,14 @@ pub(crate) fn long() -> Result<()> {
     crate::timed("dashboard", || dashboard().map(drop))?;
     let how = ["--ignored", "--nocapture", "long_"];
     let of = ["lifeboat-plugin", "lifeboat-plugin-sdk", "lifeboat-cli"].map(|package| ["--package", package]).concat();
-    some(&[&of[..], &["--test", "it"]].concat(), &how)
+    some(&[&of[..], &["--test", "it"]].concat(), &how)?;
+    // The same test runs with two histories on the node of the others.
+    let kills = std::env::var("LIFEBOAT_KILLS").unwrap_or_else(|_| HISTORIES.to_owned());
+    on_a_node_with(&["transfer_kills".to_owned()], &[("LIFEBOAT_KILLS", &kills)])
 }
+
+/// Histories of kills while volumes move.
+const HISTORIES: &str = "50";
 
 /// Runs `cargo test WHICH -- HOW`.
 pub(crate) fn some(which: &[&str], how: &[&str]) -> Result<()> {
@@ -89,11 +95,15 @@ pub(crate) fn commands_into(log: &Path, filter: Option<&str>) -> Result<ExitStat
 /// Runs the tests on a node with containers and volumes, all or those with this text in their names: as root, in namespaces
 /// that end with them.
 pub(crate) fn on_a_node(names: &[String]) -> Result<()> {
+    on_a_node_with(names, &[])
+}
+
+fn on_a_node_with(names: &[String], variables: &[(&str, &str)]) -> Result<()> {
     setup()?;
     crate::timed("programs of the node", Node::ensure)?;
     build_commands()?;
     let mut inside = in_namespaces();
-    inside.arg(std::env::current_exe()?).arg("test-node-inside").args(names);
+    inside.arg(std::env::current_exe()?).arg("test-node-inside").args(names).envs(variables.iter().copied());
     crate::run("tests on a node", &mut inside)
 }
 
