@@ -14,5 +14,6 @@ mod repository_jobs;
 mod snapshot_kills;
 mod snapshot_restores;
 mod snapshots;
+mod transfer_kills;
 mod turn;
 mod verdicts;

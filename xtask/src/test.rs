@@ -34,7 +34,8 @@ pub(crate) fn all() -> Result<()> {
     println!(
         "-- deferred to make test-long: plugins that people use ({plugins}), first calls of a plugin under the detector of races, an \
          object of 1 GiB through a plugin, commands and servers killed at random requests, servers that make 500 backups while they are killed, \
-         two clusters on one bucket that take other random steps, a dashboard on a backup, Velero's server and node agent in turn with ours"
+         two clusters on one bucket that take other random steps, a dashboard on a backup, Velero's server and node agent in turn with ours, {HISTORIES} histories of kills while volumes \
+         move"
     );
     Ok(())
 }
@@ -53,7 +54,10 @@ pub(crate) fn long() -> Result<()> {
     let of = of.map(|package| ["--package", package]).concat();
     some(&[&of[..], &["--test", "it", "--test", "e2e"]].concat(), &how)?;
     crate::timed("Velero", || VeleroPrograms::build().map(drop))?;
-    on_a_node(&[LONG_ON_A_NODE.to_owned()])
+    on_a_node(&[LONG_ON_A_NODE.to_owned()])?;
+    // The same test runs with two histories on the node of the others.
+    let kills = std::env::var("LIFEBOAT_KILLS").unwrap_or_else(|_| HISTORIES.to_owned());
+    on_a_node_with(&["transfer_kills".to_owned()], &[("LIFEBOAT_KILLS", &kills)])
 }
 
 /// The tests on a node that take long, in their module.
@@ -82,6 +86,9 @@ fn run_timed(tests: &mut Command) -> Result<()> {
     }
     Ok(())
 }
+
+/// Histories of kills while volumes move.
+const HISTORIES: &str = "50";
 
 /// Runs `cargo test WHICH -- HOW`.
 pub(crate) fn some(which: &[&str], how: &[&str]) -> Result<()> {
@@ -126,11 +133,15 @@ pub(crate) fn whole_program_into(log: &Path, filter: Option<&str>) -> Result<Exi
 /// Runs the tests on a node with containers and volumes, all or those with this text in their names: as root, in namespaces
 /// that end with them.
 pub(crate) fn on_a_node(names: &[String]) -> Result<()> {
+    on_a_node_with(names, &[])
+}
+
+fn on_a_node_with(names: &[String], variables: &[(&str, &str)]) -> Result<()> {
     setup()?;
     crate::timed("programs of the node", Node::ensure)?;
     build_whole_program()?;
     let mut inside = in_namespaces();
-    inside.arg(std::env::current_exe()?).arg("test-node-inside").args(names);
+    inside.arg(std::env::current_exe()?).arg("test-node-inside").args(names).envs(variables.iter().copied());
     crate::run("tests on a node", &mut inside)
 }
 

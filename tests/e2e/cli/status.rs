@@ -171,9 +171,11 @@ impl Drop for Watched {
 }
 
 /// The types that a status follows.
-const FOLLOWED: [&str; 7] = [
+const FOLLOWED: [&str; 9] = [
+    "backuprepositories",
     "backups",
     "backupstoragelocations",
+    "daemonsets",
     "deletebackuprequests",
     "namespaces",
     "persistentvolumeclaims",

@@ -2,7 +2,8 @@
 
 use crate::node::movers::{credentials, install, location_config};
 use crate::node::place::Place;
-use crate::support::{comes_to_be_within, program};
+use crate::node::transfer_kills::verify;
+use crate::support::comes_to_be_within;
 use lifeboat_testbed::{VELERO_IMAGE, VELERO_PLUGIN_IMAGE, VeleroPrograms, import_velero};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -176,25 +177,7 @@ fn velero_and_lifeboat_restore_each_others_volumes_alone_and_mixed() {
     both.exchange(Lifeboat, Lifeboat);
     both.restore("ours-with-veleros-agent");
     both.restore("velero");
-    verify(&both);
+    let verified = verify(&both.place);
+    assert_eq!(verified.code, 0, "{verified:?}");
     both.place.end();
-}
-
-/// Proves the repository into which both have written.
-fn verify(both: &Installation) {
-    let place = &both.place;
-    let secret = place.ground.get_in(&place.own, "secret", "velero-repo-credentials");
-    let encoded = secret["data"]["repository-password"].as_str().expect("a password");
-    let file = place.ground.directories.path().join("password");
-    let decode = "base64 -d > \"$0\"";
-    let mut shell = Command::new("sh");
-    shell.args(["-c", &format!("printf %s {encoded} | {decode}")]).arg(&file);
-    assert!(shell.status().expect("sh").success());
-    let s3 = &place.ground.s3;
-    let mut verify = Command::new(program());
-    verify.args(["repo", "verify", "--velero", &place.shop, "--password-file"]).arg(&file);
-    verify.arg(format!("--bucket=s3://server/installed?region={}&endpoint={}", s3.region(), s3.endpoint()));
-    verify.env("AWS_ACCESS_KEY_ID", s3.access_key()).env("AWS_SECRET_ACCESS_KEY", s3.secret_key());
-    let run = verify.output().expect("lifeboat");
-    assert!(run.status.success(), "{run:?}");
 }
