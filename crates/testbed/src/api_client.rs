@@ -15,6 +15,7 @@ use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use resource_type::{ResourceType, path_of, types_of};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -116,6 +117,30 @@ impl ApiClient {
         Ok(items.into_iter().map(without_managers).collect())
     }
 
+    /// All objects of the types whose objects can be made and listed, with their managers: `kubectl get` of them all. The function says
+    /// of each name of a type, such as `deployments.apps`, if it is wanted.
+    ///
+    /// # Errors
+    /// When the server refuses a list.
+    pub fn everything(&self, is_wanted: impl Fn(&str) -> bool) -> Result<Vec<Value>> {
+        let (mut objects, mut seen) = (Vec::new(), BTreeSet::new());
+        // The preferred version of a group comes first.
+        for one in self.discover()?.iter().filter(|one| one.has_objects() && is_wanted(&one.name())) {
+            if !seen.insert(one.name()) {
+                continue;
+            }
+            let path = path_of(one, None, None);
+            let Value::Array(items) = self.read(&path)?["items"].take() else { bail!("GET {path}: no list") };
+            objects.extend(items.into_iter().map(|mut object| {
+                // Objects of a list say neither.
+                object["apiVersion"] = one.api_version.clone().into();
+                object["kind"] = one.kind.clone().into();
+                object
+            }));
+        }
+        Ok(objects)
+    }
+
     /// Forgets which types are served: the server is asked again.
     pub(crate) fn forget_types(&self) {
         self.shared.types.lock().unwrap_or_else(PoisonError::into_inner).clear();
@@ -196,14 +221,20 @@ impl ApiClient {
         if found.is_some() {
             return Ok(found);
         }
+        let types = self.discover()?;
+        let found = types.iter().find(|one| is_it(one)).cloned();
+        *known() = types;
+        Ok(found)
+    }
+
+    /// The types that are served now.
+    fn discover(&self) -> Result<Vec<ResourceType>> {
         let mut types = Vec::new();
         for path in ["/api", "/apis"] {
             let (status, document) = self.send_accepting(Method::GET, path, None, DISCOVERY)?;
             types.extend(types_of(&checked(path, status, document)?));
         }
-        let found = types.iter().find(|one| is_it(one)).cloned();
-        *known() = types;
-        Ok(found)
+        Ok(types)
     }
 
     fn send(&self, method: Method, path: &str, body: Option<(&str, &Value)>) -> Result<(StatusCode, Value)> {

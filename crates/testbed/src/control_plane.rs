@@ -315,6 +315,12 @@ impl Kubectl {
         Ok(Self { program, kubeconfig: kubeconfig.to_owned(), cache: None, client })
     }
 
+    /// A client for the same cluster with the same rights; `None` for a kubeconfig of another form than those of the test bed.
+    #[must_use]
+    pub fn client(&self) -> Option<&ApiClient> {
+        self.client.as_ref()
+    }
+
     /// With a folder for what it learns of clusters. It remembers them by host and port for hours: another cluster may have had
     /// a port that the system gives away.
     #[must_use]

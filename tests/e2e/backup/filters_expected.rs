@@ -122,9 +122,8 @@ impl Type {
 impl World {
     /// Reads a cluster.
     pub(crate) fn read(kubectl: &Kubectl) -> Self {
-        let get = |path: &str| -> Value {
-            serde_json::from_str(&kubectl.try_run(&["get", "--raw", path]).expect("discovery")).expect("JSON")
-        };
+        let client = kubectl.client().expect("a control plane of the test bed");
+        let get = |path: &str| client.read(path).unwrap_or_else(|e| panic!("{e:#}"));
         let groups = get("/apis");
         let versions = groups["groups"].as_array().expect("groups").iter().map(|group| {
             let (name, version) = (group["name"].clone(), group["preferredVersion"]["groupVersion"].clone());

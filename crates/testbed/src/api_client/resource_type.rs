@@ -16,9 +16,21 @@ pub(super) struct ResourceType {
     /// The other names that kubectl takes for it.
     names: Vec<String>,
     is_namespaced: bool,
+    verbs: Vec<String>,
 }
 
 impl ResourceType {
+    /// The plural with the group behind it, as kubectl prints it.
+    pub(super) fn name(&self) -> String {
+        let group = self.api_version.rsplit_once('/').map_or(String::new(), |(group, _)| format!(".{group}"));
+        format!("{}{group}", self.plural)
+    }
+
+    /// Returns true if objects of it can be made, fetched, listed and deleted.
+    pub(super) fn has_objects(&self) -> bool {
+        ["create", "delete", "get", "list"].iter().all(|verb| self.verbs.iter().any(|one| one == verb))
+    }
+
     /// Returns true if kubectl takes this word for it: its plural, also with the group behind it, its singular, or a short name.
     pub(super) fn is_called(&self, word: &str) -> bool {
         let word = word.to_lowercase();
@@ -49,6 +61,7 @@ pub(super) fn types_of(document: &Value) -> Vec<ResourceType> {
                     plural: text(&resource["resource"]),
                     names,
                     is_namespaced: resource["scope"] == "Namespaced",
+                    verbs: all(&resource["verbs"]).iter().map(text).collect(),
                 });
             }
         }
@@ -78,7 +91,7 @@ mod tests {
     fn served() -> Vec<ResourceType> {
         let resource = |plural: &str, kind: &str, scope: &str, short: &[&str]| {
             json!({"resource": plural, "responseKind": {"kind": kind}, "scope": scope, "shortNames": short,
-                "singularResource": kind.to_lowercase()})
+                "singularResource": kind.to_lowercase(), "verbs": ["create", "delete", "get", "list"]})
         };
         let core = json!({"items": [{"metadata": {}, "versions": [{"version": "v1", "resources": [
             resource("configmaps", "ConfigMap", "Namespaced", &["cm"]), resource("namespaces", "Namespace", "Cluster", &["ns"])]}]}]});
@@ -106,6 +119,18 @@ mod tests {
         ] {
             assert_eq!(found(word), expected, "{word}");
         }
+    }
+
+    #[test]
+    fn a_type_has_objects_where_they_can_be_made_and_listed() {
+        let mut types = served();
+        assert_eq!(
+            types.iter().map(ResourceType::name).collect::<Vec<_>>(),
+            ["configmaps", "namespaces", "backups.velero.io", "backups.other.io"]
+        );
+        assert!(types.iter().all(ResourceType::has_objects));
+        types[0].verbs.retain(|verb| verb != "list");
+        assert!(!types[0].has_objects());
     }
 
     #[test]
