@@ -74,10 +74,10 @@ mod tests {
     #[test]
     fn a_step_that_failed_is_paused_until_it_succeeds() {
         let (now, mut memory) = (Instant::now(), RetryMemory::default());
-        let later = |millis| Some(now + Duration::from_millis(millis));
         assert_eq!((memory.failed("a", now).count, memory.failed("a", now).count), (1, 2));
-        assert_eq!([memory.paused_until(&"a", now), memory.paused_until(&"b", now)], [later(400), None]);
-        assert_eq!(memory.paused_until(&"a", now + Duration::from_millis(400)), None);
+        let pause = |step| memory.paused_until(&step, now).map(|until| (until - now).as_millis());
+        assert_eq!([pause("a"), pause("b")], [Some(400), None]);
+        assert_eq!(memory.paused_until(&"a", now + Duration::from_millis(401)), None);
         memory.succeeded(&"a");
         assert_eq!(memory.failed("a", now).count, 1);
     }

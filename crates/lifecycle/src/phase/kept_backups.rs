@@ -216,7 +216,7 @@ impl KeptBackups {
                 if source == OriginCluster::This && rules.is_some() { None } else { newest_record(lookup, &group) };
             match (record, &rules) {
                 (Some((newest, record)), _) => {
-                    kept.as_recorded(lookup, NewestRecord { newest, record, source }, zone, &group)
+                    kept.as_recorded(lookup, NewestRecord { newest, record, source }, zone, &group);
                 }
                 (None, Some(Ok(rules))) => kept.by_schedule(rules, source, &group),
                 (None, Some(Err(why))) => kept.as_wrong(lookup.name(), why, &group),
