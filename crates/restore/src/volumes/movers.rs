@@ -1,4 +1,4 @@
-//! The node agent of a restore, and the image of the server, as the cluster has them.
+//! The movers of a restore, and the image of the server, as the cluster has them.
 
 use crate::actions::restore_wait::WaitSettings;
 use crate::request::settings::MoverSettings;
@@ -11,12 +11,15 @@ use lifeboat_volume::fs_backup::has_node_agent;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Finds out whether a node agent is there. One that cannot be seen counts as missing, with a warning.
+/// Finds out which movers the restore has. A node agent that cannot be seen counts as missing, with a warning.
 ///
 /// # Errors
 /// [`ClusterError`]: the cluster did not answer.
 pub(crate) async fn find(settings: &MoverSettings, restore: &Restore, env: &Env) -> Result<Movers, ClusterError> {
     let namespace = &restore.metadata.namespace;
+    if settings.pods.is_some() {
+        return Ok(Movers::Pods);
+    }
     if !settings.may_be_used || namespace.is_empty() {
         return Ok(Movers::default());
     }
@@ -26,7 +29,7 @@ pub(crate) async fn find(settings: &MoverSettings, restore: &Restore, env: &Env)
             env.operation.journal.warn(&ResultScope::Velero, text);
             Ok(Movers::default())
         }
-        found => Ok(Movers { are_there: found? }),
+        found => Ok(if found? { Movers::NodeAgent } else { Movers::Missing }),
     }
 }
 

@@ -141,6 +141,7 @@ impl PreparedRestore {
         let settings = &request.settings.movers;
         let files = FilesToRestore {
             pods: Arc::clone(&contents.files),
+            claims: Arc::new(retained.treatments.filled_by_mover_pods(restore)),
             wait: movers::wait_settings(settings, config.restore_wait.clone(), restore, env).await,
         };
         let downloads = downloads(request, restore, &retained.treatments, env).await?;
@@ -160,7 +161,13 @@ impl PreparedRestore {
         let builder = ObjectBuilder {
             actions: actions.map_err(|e| ValidationErrors(vec![e]))?,
             job_pods: Arc::new(contents.job_pods),
-            volumes: Arc::new(RestoredVolumes { provisioned: contents.provisioned, native, retained, downloads }),
+            volumes: Arc::new(RestoredVolumes {
+                provisioned: contents.provisioned,
+                native,
+                retained,
+                downloads,
+                pods: request.settings.movers.pods.clone(),
+            }),
             modifiers,
             schemas: Arc::new(Schemas::new(&env.cluster)),
         };
