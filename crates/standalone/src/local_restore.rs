@@ -7,7 +7,6 @@ use super::local_operation::restore_run::{RestoreRun, ResumeRule, RunOutcome, ru
 use super::local_operation::specification::Specification;
 use super::local_operation::state::{OldState, OperationState, OperationStateFile, ResumedOperation};
 use lifeboat_action::Actions;
-use lifeboat_api::well_known::LABEL_MOVER_OF_RESTORE;
 use lifeboat_api::{Features, Restore, Time};
 use lifeboat_api::{SourceCluster, only_of_others, usable_of_schedule};
 use lifeboat_cluster::Cluster;
@@ -21,7 +20,7 @@ use lifeboat_terminal::output::Output;
 use lifeboat_terminal::output::errors;
 use lifeboat_terminal::process::clock::clock;
 use lifeboat_view::preview::ShownParts;
-use lifeboat_volume::mover_pod::{MoverPodSettings, MoverPods, PASSWORD, SECRET_AT, SecretFiles, sweep};
+use lifeboat_volume::mover_pod::{MoverPodSettings, MoverPods, PASSWORD, SECRET_AT, SecretFiles};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -112,15 +111,6 @@ impl LocalRestore {
         let specification = self.specification(&self.restore(&new, &backup), &store).await?;
         let state = self.state(&cluster, &store, OperationState { specification, ..new }).await?;
         let restore = self.restore(&state.content, &backup);
-        if self.settings.movers.pods.is_some()
-            && let Err(why) = sweep(&restore, &cluster).await
-        {
-            errors::warn(Some(&format!(
-                "warning: pods and Secrets that an earlier restore {:?} may have left cannot be looked for: {why}; they have the label \
-                 {LABEL_MOVER_OF_RESTORE}",
-                self.name()
-            )));
-        }
         let env = self.env(cluster, store);
         let request = Request { restore, settings: self.settings };
         let run = RestoreRun { state, until: ResumeRule::Ended, output: self.output };

@@ -135,3 +135,15 @@ async fn a_restore_that_is_cancelled_leaves_no_mover_behind() {
     // The next run fills it.
     assert_eq!(ground.at(CLAIM).unwrap()["metadata"]["annotations"]["lifeboat.io/awaits-files"], "true");
 }
+
+#[tokio::test]
+async fn movers_that_an_earlier_restore_of_the_name_has_left_are_removed() {
+    let ground = with_files(ends("Succeeded", 0, "{}")).await;
+    for (name, restore, uid) in [("left", "r", "before"), ("of-another", "other", "before")] {
+        let labels = json!({"lifeboat.io/mover-of-restore": restore, "velero.io/restore-uid": uid});
+        ground.put(object("v1", "Pod", name, &json!({"metadata": {"labels": labels}})));
+    }
+    assert_eq!(ended(&ground).await, (RestorePhase::Finalizing, vec![], vec![]));
+    let names: Vec<Value> = ground.below(PODS).into_iter().map(|mut one| one["metadata"]["name"].take()).collect();
+    assert_eq!(names, ["of-another", "web"]);
+}

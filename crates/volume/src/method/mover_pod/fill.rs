@@ -3,8 +3,10 @@
 use super::objects::{MoverObjects, pods, secrets};
 use super::settings::{ClaimToFill, MoverPodSettings};
 use super::state::{MoverLimits, MoverStep, PodState, next_step};
+use super::sweep::sweep;
 use crate::method::child::child_name;
 use lifeboat_api::Restore;
+use lifeboat_api::well_known::LABEL_MOVER_OF_RESTORE;
 use lifeboat_cluster::{Cluster, WriteBody};
 use lifeboat_object::ApiResource;
 use serde_json::Value;
@@ -56,13 +58,21 @@ impl MoverPods {
         cluster: &Cluster,
     ) -> Result<FilledClaim, String> {
         let _place = self.places.acquire().await.map_err(|e| e.to_string())?;
+        let unswept = sweep(claim.namespace, restore, cluster).await.err().map(|e| {
+            format!(
+                "pods and Secrets that an earlier restore of the name may have left cannot be looked for ({e}): they have the label \
+                 {LABEL_MOVER_OF_RESTORE}"
+            )
+        });
         let filled = self.follow(&claim, restore, cluster).await;
-        let removed = self.remove(claim, restore, cluster).await;
-        match (filled, removed) {
-            (Ok(filled), Ok(())) => Ok(filled),
-            (Ok(filled), Err(why)) => Ok(FilledClaim { differences: [filled.differences, why].join("; ") }),
-            (Err(why), Ok(())) => Err(why),
-            (Err(why), Err(also)) => Err(format!("{why}; {also}")),
+        let left = [self.remove(claim, restore, cluster).await.err(), unswept].into_iter().flatten();
+        match filled {
+            Ok(FilledClaim { differences }) => {
+                let told: Vec<String> =
+                    Some(differences).filter(|text| !text.is_empty()).into_iter().chain(left).collect();
+                Ok(FilledClaim { differences: told.join("; ") })
+            }
+            Err(why) => Err([why].into_iter().chain(left).collect::<Vec<_>>().join("; ")),
         }
     }
 
