@@ -7,6 +7,7 @@ mod golden;
 mod groups;
 mod hooks;
 mod installed;
+mod local_volumes;
 mod long;
 mod movers;
 mod place;

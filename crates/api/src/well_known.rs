@@ -137,6 +137,8 @@ pub const ANNOTATION_ALLOW_EMPTY_VOLUMES: &str = "lifeboat.io/allow-empty-volume
 pub const ANNOTATION_TARGET_CLAIM_UID: &str = "lifeboat.io/target-claim-uid";
 /// `true` on claims that a restore has made and whose files have not come yet. A later restore may fill them. An addition of Lifeboat.
 pub const ANNOTATION_AWAITS_FILES: &str = "lifeboat.io/awaits-files";
+/// On the pods and Secrets of movers that a restore without a server has started: the name of the restore. An addition of Lifeboat.
+pub const LABEL_MOVER_OF_RESTORE: &str = "lifeboat.io/mover-of-restore";
 /// `true` on restores: files of repositories are also written into claims that were in the cluster before; an addition of Lifeboat.
 pub const ANNOTATION_OVERWRITE_VOLUMES: &str = "lifeboat.io/overwrite-volumes";
 /// On repositories: a digest of the place that their location named when they were found ready there. An addition of Lifeboat.

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use lifeboat_api::BackupStorageLocation;
 use lifeboat_api::well_known::{ANNOTATION_BUCKET_ID, PROVIDER_DIRECTORY};
 use lifeboat_bucket::{BlobStore, BucketError, BucketNotes, Deadlined, Deadlines, Directory, StorageAccess};
+use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -118,6 +119,10 @@ impl UrlBucket for DirectoryUrl {
 
     async fn open(&self, _: Duration) -> Result<Arc<dyn BlobStore>, BucketError> {
         Ok(Arc::new(Directory::open(&self.0)?))
+    }
+
+    async fn files(&self) -> Result<BTreeMap<&'static str, Vec<u8>>, String> {
+        Err("it is a directory of this machine, which no other reaches".to_owned())
     }
 }
 

@@ -14,5 +14,5 @@ mod s3;
 mod url;
 
 pub use provider::{Provider, ProviderSettings};
-pub use registry::{below_prefix, built_in, find, names, open_location, parse_url, plugin_names};
-pub use url::{UrlBucket, UrlError};
+pub use registry::{below_prefix, built_in, find, names, open_location, parse_url, plugin_names, portable};
+pub use url::{PortableBucket, UrlBucket, UrlError};

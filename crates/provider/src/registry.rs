@@ -3,7 +3,7 @@
 use crate::directory::DirectoryProvider;
 use crate::provider::{Provider, ProviderSettings};
 use crate::s3::S3Provider;
-use crate::url::{UrlBucket, UrlError};
+use crate::url::{PortableBucket, UrlBucket, UrlError};
 use lifeboat_api::BackupStorageLocation;
 use lifeboat_bucket::{BlobStore, Prefixed, StorageAccess};
 use std::sync::Arc;
@@ -77,6 +77,16 @@ pub fn parse_url(flag: &str, url: &str) -> Result<Box<dyn UrlBucket>, UrlError> 
         None => Err(UrlError::new(&format!("{scheme}:// is not known; {}", forms()))),
     };
     parsed.map_err(|error| error.of_flag(flag))
+}
+
+/// The bucket of a URL as another machine opens it that has the files of the bucket in a folder.
+///
+/// # Errors
+/// A message for people: the URL names no bucket, or one that this machine alone has.
+pub async fn portable(flag: &str, url: &str, folder: &str) -> Result<PortableBucket, String> {
+    let files = parse_url(flag, url).map_err(|e| e.to_string())?.files().await;
+    let files = files.map_err(|why| format!("{flag} {url}: {why}"))?;
+    Ok(PortableBucket::new(url, files, folder))
 }
 
 /// The forms of all URLs, as a hint in messages.

@@ -5,7 +5,8 @@ use crate::url::{UrlBucket, UrlError};
 use async_trait::async_trait;
 use lifeboat_api::BackupStorageLocation;
 use lifeboat_bucket::{BlobStore, BucketError, Prefixed, StorageAccess};
-use lifeboat_s3::{CredentialsFile, S3, S3Config, percent_decoded};
+use lifeboat_s3::{CredentialsFile, S3, S3Config, credentials_file, percent_decoded};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -79,6 +80,13 @@ impl UrlBucket for S3Url {
             "" => store,
             prefix => Arc::new(Prefixed::new(store, prefix)),
         })
+    }
+
+    async fn files(&self) -> Result<BTreeMap<&'static str, Vec<u8>>, String> {
+        let credentials = credentials_file(&self.config).await;
+        let credentials = credentials.map_err(|e| format!("find the credentials of the bucket: {e}"))?;
+        let credentials = credentials.map(|text| ("credentialsFile", text.into_bytes()));
+        Ok(credentials.into_iter().chain(self.config.ca_bundle.clone().map(|pem| ("caFile", pem))).collect())
     }
 }
 

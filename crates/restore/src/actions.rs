@@ -26,7 +26,7 @@ pub(crate) mod test_server;
 mod tests;
 
 pub(crate) use config::ActionConfig;
-pub(crate) use pod_volumes::FilesToRestore;
+pub(crate) use pod_volumes::{FilesToRestore, awaits_files};
 
 use async_trait::async_trait;
 use lifeboat_action::{ActionError, ActionScope, RestoreItemAction, RestoreItemInput, RestoreItemOutput};

@@ -15,6 +15,7 @@ pub(crate) mod item_failure;
 pub(crate) mod item_volumes;
 pub(crate) mod job_pods;
 pub(crate) mod managed_fields;
+pub(crate) mod mover_pods;
 pub(crate) mod namespaces;
 pub(crate) mod owner_references;
 pub(crate) mod ready;

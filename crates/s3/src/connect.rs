@@ -8,11 +8,13 @@ use aws_config::provider_config::ProviderConfig;
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_runtime::env_config::file::{EnvConfigFileKind, EnvConfigFiles};
 use aws_sdk_s3::Client;
+use aws_sdk_s3::config::ProvideCredentials;
 use aws_sdk_s3::config::retry::RetryConfig;
 use aws_sdk_s3::config::timeout::TimeoutConfig;
 use aws_sdk_s3::config::{
     Builder, RequestChecksumCalculation, ResponseChecksumValidation, StalledStreamProtectionConfig,
 };
+use aws_sdk_s3::error::DisplayErrorContext;
 use lifeboat_bucket::{BucketError, ErrorKind, PATIENCE, retry};
 use std::path::Path;
 use std::time::Duration;
@@ -103,6 +105,26 @@ impl Connection {
         };
         Ok(Self { client, public, failures, times })
     }
+}
+
+/// Reads the credentials of a bucket where the client finds them: the files that it names, the environment, or the machine. Gives them as a
+/// credentials file; `None` where there are none.
+///
+/// # Errors
+/// The reason why they cannot be had.
+pub async fn credentials_file(config: &S3Config) -> Result<Option<String>, String> {
+    let ambient = ambient(config, Times::new(config)).await?;
+    let Some(provider) = ambient.credentials_provider() else { return Ok(None) };
+    let found = provider.provide_credentials().await.map_err(|e| DisplayErrorContext(&e).to_string())?;
+    let mut text = format!(
+        "[default]\naws_access_key_id = {}\naws_secret_access_key = {}\n",
+        found.access_key_id(),
+        found.secret_access_key()
+    );
+    if let Some(token) = found.session_token() {
+        text.push_str(&format!("aws_session_token = {token}\n"));
+    }
+    Ok(Some(text))
 }
 
 fn describe(bucket: &str, endpoint: Option<&str>) -> String {
@@ -204,6 +226,17 @@ async fn find_region(client: &Client, failures: &Failures) -> Result<Option<Stri
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn credentials_of_a_bucket_are_read_where_its_client_reads_them() {
+        let text = "[default]\naws_access_key_id=id\naws_secret_access_key=secret\naws_session_token=token\n";
+        let config = S3Config { credentials_file: Some(CredentialsFile::Text(text.to_owned())), ..S3Config::default() };
+        let expected = "[default]\naws_access_key_id = id\naws_secret_access_key = secret\naws_session_token = token\n";
+        assert_eq!(credentials_file(&config).await, Ok(Some(expected.to_owned())));
+        let missing =
+            S3Config { credentials_file: Some(CredentialsFile::At("/nowhere".into())), ..S3Config::default() };
+        assert!(credentials_file(&missing).await.unwrap_err().contains("/nowhere"));
+    }
 
     #[test]
     fn the_attempts_of_a_call_stay_below_the_patience() {

@@ -20,5 +20,6 @@ mod upload;
 
 pub use anyone::tls_trusting_anyone;
 pub use config::{CredentialsFile, S3Config};
+pub use connect::credentials_file;
 pub use percent::percent_decoded;
 pub use store::S3;

@@ -1,5 +1,6 @@
-//! `lifeboat data-mover backup` and `restore`: the movers of snapshots of volumes.
+//! `lifeboat data-mover backup` and `restore`: the movers of snapshots of volumes; and `fill`, the mover of restores without a server.
 
+use crate::fill::FillArgs;
 use crate::mover::args::{ModeOfVolume, MoverArgs};
 use crate::mover::{backup, restore};
 use anyhow::{Result, bail};
@@ -17,6 +18,8 @@ pub enum DataMoverCommand {
     Backup(DataMoverBackupArgs),
     /// Bring the volume of a DataDownload back
     Restore(DataMoverRestoreArgs),
+    /// Fill a volume from a repository, without a server
+    Fill(FillArgs),
 }
 
 impl DataMoverCommand {
@@ -28,6 +31,7 @@ impl DataMoverCommand {
         match self {
             Self::Backup(args) => Box::pin(args.run(globals)).await,
             Self::Restore(args) => Box::pin(args.run(globals)).await,
+            Self::Fill(args) => Box::pin(args.run(globals)).await,
         }
     }
 }

@@ -6,6 +6,7 @@
 //! a Job of the server.
 
 pub mod data_mover;
+mod fill;
 mod listen;
 mod logrus;
 pub mod mover;

@@ -6,14 +6,14 @@
 
 pub(crate) mod args;
 mod backup;
-mod check;
+pub(crate) mod check;
 mod events;
 pub(crate) mod failure;
 mod follow;
 mod mark;
 pub(crate) mod repository;
 mod resource;
-mod restore;
+pub(crate) mod restore;
 mod role;
 mod source;
 #[cfg(test)]

@@ -11,6 +11,7 @@ use lifeboat_api::{Features, Restore, Time};
 use lifeboat_api::{SourceCluster, only_of_others, usable_of_schedule};
 use lifeboat_cluster::Cluster;
 use lifeboat_operation::Operation;
+use lifeboat_provider::{PortableBucket, portable};
 use lifeboat_restore::{Env, Request, Settings};
 use lifeboat_store::{Store, StoreError};
 use lifeboat_terminal::flags::dry_run::PlanFiles;
@@ -19,8 +20,10 @@ use lifeboat_terminal::output::Output;
 use lifeboat_terminal::output::errors;
 use lifeboat_terminal::process::clock::clock;
 use lifeboat_view::preview::ShownParts;
+use lifeboat_volume::mover_pod::{MoverPodSettings, MoverPods, PASSWORD, SECRET_AT, SecretFiles};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 /// A restore that this machine runs.
 pub struct LocalRestore {
@@ -36,8 +39,42 @@ pub struct LocalRestore {
     pub begin_anew: bool,
     /// A folder for the temporary copy of an archive that has no index.
     pub scratch: PathBuf,
+    /// Starts movers for volumes whose data is in a repository.
+    pub movers: LocalMovers,
     /// The form in which the final Restore is printed; a line of text when there is none.
     pub output: Option<Output>,
+}
+
+/// The movers of a restore of this machine.
+pub struct LocalMovers {
+    /// The image of the program.
+    pub image: String,
+    /// The URL of the bucket as pods reach it; `None` when it is that of the restore.
+    pub bucket: Option<String>,
+    /// The password of the repositories.
+    pub password: Vec<u8>,
+}
+
+impl LocalMovers {
+    /// The movers of a restore with these settings from a bucket; `None` where no pod reaches the bucket.
+    async fn pods(&self, bucket: &str, settings: &Settings) -> anyhow::Result<Option<Arc<MoverPods>>> {
+        let (flag, url) = match &self.bucket {
+            Some(url) => ("--mover-bucket", url.as_str()),
+            None => ("--bucket", bucket),
+        };
+        if self.bucket.is_none() && bucket_url::is_directory(flag, url)? {
+            return Ok(None);
+        }
+        let PortableBucket { url, mut files } = portable(flag, url, SECRET_AT).await.map_err(anyhow::Error::msg)?;
+        files.insert(PASSWORD.to_owned(), self.password.clone());
+        Ok(Some(Arc::new(MoverPods::new(MoverPodSettings {
+            image: self.image.clone(),
+            bucket: url,
+            files: SecretFiles(files),
+            start_timeout: settings.resource_timeout.to_std(),
+            timeout: settings.movers.fs_backup_timeout.to_std(),
+        }))))
+    }
 }
 
 /// The backup of a restore.
@@ -63,7 +100,8 @@ impl LocalRestore {
     ///
     /// # Errors
     /// Returns the error that kept it from beginning or ending.
-    pub async fn run(self, globals: &Globals) -> anyhow::Result<ExitCode> {
+    pub async fn run(mut self, globals: &Globals) -> anyhow::Result<ExitCode> {
+        self.settings.movers.pods = self.movers.pods(&self.bucket, &self.settings).await?;
         let store = bucket_url::open(&self.bucket, Purpose::Read, globals.patience()).await?;
         let cluster = globals.connect().await?;
         let backup = self.source(&store, &cluster).await?;
@@ -87,7 +125,8 @@ impl LocalRestore {
     ///
     /// # Errors
     /// Returns the error that keeps the restore from being previewed.
-    pub async fn preview(self, globals: &Globals, show: ShownParts, files: &PlanFiles) -> anyhow::Result<ExitCode> {
+    pub async fn preview(mut self, globals: &Globals, show: ShownParts, files: &PlanFiles) -> anyhow::Result<ExitCode> {
+        self.settings.movers.pods = self.movers.pods(&self.bucket, &self.settings).await?;
         let store = bucket_url::open(&self.bucket, Purpose::Read, globals.patience()).await?;
         let cluster = globals.connect().await?;
         let backup = self.source(&store, &cluster).await?;

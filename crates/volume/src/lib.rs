@@ -27,7 +27,7 @@ pub use class::{ClassChoice, ClassTrouble, SnapshotClass, SnapshotClasses};
 pub use decide::{Rules, Volume, decide};
 pub use group::{GroupClass, GroupRules};
 pub use inventory::{DecidedVolume, GroupNote, Verdicts, VolumeInventory};
-pub use method::{csi, data_movement, fs_backup, native};
+pub use method::{csi, data_movement, fs_backup, mover_pod, native};
 pub use priority::Priority;
 pub use record::{Report, Reports, SavedObjects, is_to_be_protected, records, unprotected, unprotected_warning};
 pub use restore_plan::{

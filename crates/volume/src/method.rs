@@ -5,4 +5,5 @@ pub mod csi;
 pub mod data_movement;
 pub mod fs_backup;
 mod lock;
+pub mod mover_pod;
 pub mod native;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Once;
 
 /// Gives the node the image of the program, once for all tests.
-fn image() -> &'static str {
+pub(super) fn image() -> &'static str {
     static IMPORTED: Once = Once::new();
     IMPORTED.call_once(|| import_program(Path::new(program())).expect("an image"));
     LIFEBOAT_IMAGE

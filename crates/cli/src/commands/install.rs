@@ -6,8 +6,8 @@ mod flags;
 mod wanted;
 
 use anyhow::{Context, Result, bail};
-pub(crate) use flags::InstallArgs;
 use flags::PrintFormat;
+pub(crate) use flags::{InstallArgs, default_image};
 use jiff::Timestamp;
 use lifeboat_cluster::Cluster;
 use lifeboat_install::{self as install, DEPLOYMENT, InstallStep, Installation};

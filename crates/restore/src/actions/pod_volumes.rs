@@ -16,6 +16,7 @@ use lifeboat_cluster::{Cluster, ClusterError};
 use lifeboat_object::ApiResource;
 use lifeboat_volume::{FilesOfPods, PodFiles};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Volumes of pods that are filled, and the container in which a pod waits.
@@ -23,6 +24,8 @@ use std::sync::Arc;
 pub(crate) struct FilesToRestore {
     /// The volumes of the pods of the backup.
     pub(crate) pods: Arc<FilesOfPods>,
+    /// The claims of the backup, by namespace and name, that pods of the restore fill.
+    pub(crate) claims: Arc<BTreeSet<(String, String)>>,
     /// The init container.
     pub(crate) wait: WaitSettings,
 }
@@ -49,7 +52,8 @@ impl PodVolumeRestoreAction {
     async fn mark(&self, mut item: Value, source: [&str; 2], target: &str) -> Result<Value, ActionError> {
         let [namespace, name] = source;
         remove_keys(&mut item, "/metadata", "annotations", &[ANNOTATION_AWAITS_FILES]);
-        if self.files.pods.fill(namespace, name) && item["metadata"].is_object() {
+        let is_by_mover = self.files.claims.contains(&(namespace.to_owned(), name.to_owned()));
+        if (is_by_mover || self.files.pods.fill(namespace, name)) && item["metadata"].is_object() {
             let there = self.staying(&ApiResource::persistent_volume_claims(), target, name).await?;
             if there.is_none_or(|claim| awaits_files(&claim)) {
                 if !item["metadata"]["annotations"].is_object() {
@@ -72,7 +76,7 @@ impl PodVolumeRestoreAction {
 }
 
 /// Returns true if a claim was made by a restore, and waits for its files.
-fn awaits_files(claim: &Value) -> bool {
+pub(crate) fn awaits_files(claim: &Value) -> bool {
     claim["metadata"]["annotations"][ANNOTATION_AWAITS_FILES] == "true"
 }
 

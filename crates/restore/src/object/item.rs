@@ -7,6 +7,7 @@ use crate::object::decision::ItemRoute;
 use crate::object::desired::{Desired, DesiredObject};
 use crate::object::item_failure::{refused, unreadable};
 use crate::object::item_volumes::{prepared_volume, retained_volume};
+use crate::object::mover_pods::{self, WrittenClaim};
 use crate::object::refused::Refused;
 use crate::object::repository_data;
 use crate::object::required_namespaces;
@@ -324,7 +325,8 @@ impl PreparedItem {
         if matches!(written, Ok(ItemResult::Created)) {
             warn(state.groups.after(key, object.name(), from_backup, scope).await);
         }
-        written
+        mover_pods::fill(context, WrittenClaim { source: &source.key, target: key, from_backup, result: written? })
+            .await
     }
 
     /// Keeps the answers of actions that must not be asked again, when the object is tried again; reports what the resource

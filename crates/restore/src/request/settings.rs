@@ -9,6 +9,8 @@ use lifeboat_hook::RestoreHooks;
 use lifeboat_object::GroupResource;
 use lifeboat_select::{RestoreFilter, RulesText};
 use lifeboat_store::Archive;
+use lifeboat_volume::mover_pod::MoverPods;
+use std::sync::Arc;
 
 /// A restore to be made.
 #[derive(Clone, Debug)]
@@ -33,6 +35,8 @@ pub struct MoverSettings {
     pub image: String,
     /// The version of the server, for an image without a tag.
     pub version: String,
+    /// The movers that the restore starts itself, without a server; `None` where a node agent does so.
+    pub pods: Option<Arc<MoverPods>>,
     /// The storage location of the backup by its name in the cluster; empty for the one that the backup names.
     pub location: String,
 }
@@ -44,6 +48,7 @@ impl Default for MoverSettings {
             fs_backup_timeout: Duration::from_secs(4 * 3600),
             image: String::new(),
             version: String::new(),
+            pods: None,
             location: String::new(),
         }
     }

@@ -170,7 +170,7 @@ impl Api {
                 self.patches.lock().unwrap().push(body);
                 (200, object.clone())
             }
-            _ if TYPES.iter().any(|one| path.rsplit('/').next() == Some(one.plural)) => {
+            _ if TYPES.iter().any(|one| path.rsplit('/').next() == Some(one.plural)) || path.ends_with("/secrets") => {
                 let below = format!("{path}/");
                 let found = objects.iter().filter(|(at, _)| at.starts_with(&below));
                 let items: Vec<&Value> = found.map(|(_, object)| object).collect();

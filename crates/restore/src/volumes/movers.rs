@@ -1,4 +1,4 @@
-//! The node agent of a restore, and the image of the server, as the cluster has them.
+//! The movers of a restore, and the image of the server, as the cluster has them.
 
 use crate::actions::restore_wait::WaitSettings;
 use crate::request::settings::MoverSettings;
@@ -6,17 +6,28 @@ use crate::state::env::Env;
 use lifeboat_api::Restore;
 use lifeboat_cluster::ClusterError;
 use lifeboat_object::{ApiResource, ResultScope};
+use lifeboat_volume::Movers;
 use lifeboat_volume::fs_backup::{NodeAgents, node_agents, unready_node_agents, unseen_node_agent};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Looks for a node agent. One that cannot be seen counts as missing, with a warning.
+/// The movers of a restore with these settings, where these node agents are.
+pub(crate) fn movers_of(settings: &MoverSettings, agents: NodeAgents) -> Movers {
+    match agents.are_there {
+        _ if settings.pods.is_some() => Movers::Pods,
+        true => Movers::NodeAgent,
+        false => Movers::Missing,
+    }
+}
+
+/// Looks for a node agent. One that cannot be seen counts as missing, with a warning. Where the restore starts movers itself, none is
+/// looked for.
 ///
 /// # Errors
 /// [`ClusterError`]: the cluster did not answer.
 pub(crate) async fn find(settings: &MoverSettings, restore: &Restore, env: &Env) -> Result<NodeAgents, ClusterError> {
     let namespace = &restore.metadata.namespace;
-    if !settings.may_be_used || namespace.is_empty() {
+    if settings.pods.is_some() || !settings.may_be_used || namespace.is_empty() {
         return Ok(NodeAgents::default());
     }
     match node_agents(&env.cluster, namespace).await {

@@ -1,7 +1,7 @@
 //! Reports about the volumes and claims of a restore. Pure.
 
 use crate::state::item_result::ItemResult;
-use crate::volumes::repository_records::{FilesReport, filled, is_overwritten, moved, of_pod_volume};
+use crate::volumes::repository_records::{FilesReport, by_mover_pod, filled, is_overwritten, moved, of_pod_volume};
 use lifeboat_api::Restore;
 use lifeboat_api::well_known::{ANNOTATION_ALLOW_EMPTY_VOLUMES, ANNOTATION_DATA_UPLOAD_NAME};
 use lifeboat_archive::native_snapshot::NativeSnapshot;
@@ -12,8 +12,8 @@ use lifeboat_object::{GroupResource, ObjectKey, first_names};
 use lifeboat_volume::csi::{restored_name, snapshot_of_claim};
 use lifeboat_volume::data_movement::restore::operation_id;
 use lifeboat_volume::{
-    ClaimCopy, ClaimData, FileFormat, FilesOfPods, Loss, MovedSnapshot, Movers, RecordedVolumes, RestoreMeans,
-    RestoreMethod, SavedClaim, VolumeOfClaim, plan_claim,
+    ClaimCopy, ClaimData, FilesOfPods, Loss, MovedSnapshot, Movers, RecordedVolumes, RepositoryCopy, RestoreMeans,
+    RestoreMethod, SavedClaim, SavedFiles, VolumeOfClaim, plan_claim,
 };
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,8 +32,8 @@ pub(crate) struct VolumeTreatments {
     failures: BTreeMap<String, String>,
     /// The movers that the restore has.
     movers: Movers,
-    /// The formats of the repositories that have the files of claims.
-    files: BTreeMap<ObjectKey, FileFormat>,
+    /// The files of claims in repositories.
+    files: BTreeMap<ObjectKey, SavedFiles>,
     /// The snapshots of claims that were moved, as the volume information has them, and by their DataUploads.
     moved: BTreeMap<ObjectKey, MovedSnapshot>,
     uploads: BTreeMap<String, MovedSnapshot>,
@@ -105,7 +105,7 @@ impl VolumeTreatments {
     /// Notes the records of the backup about its claims, and the movers that the restore has.
     pub(crate) fn records(&mut self, recorded: &RecordedVolumes, movers: Movers) {
         self.failed_claims.clone_from(&recorded.failed_claims);
-        self.files = recorded.pod_volumes.iter().map(|(claim, files)| (claim.clone(), files.format)).collect();
+        self.files.clone_from(&recorded.pod_volumes);
         self.moved.clone_from(&recorded.moved);
         self.movers = movers;
     }
@@ -148,6 +148,31 @@ impl VolumeTreatments {
         self.moved_snapshot(&claim).filter(|_| is_moved).cloned()
     }
 
+    /// The data of a claim of the backup that a pod of the restore brings from a repository; `None` for other claims.
+    pub(crate) fn by_mover_pod(&self, key: &ObjectKey, claim: &Value, restore: &Restore) -> Option<RepositoryCopy> {
+        self.copy_by_mover_pod(&self.read(key, claim, CsiSnapshotInfo::default()), restore)
+    }
+
+    /// The claims, by namespace and name, that pods of the restore fill.
+    pub(crate) fn filled_by_mover_pods(&self, restore: &Restore) -> BTreeSet<(String, String)> {
+        let filled = self.claims.iter().filter(|claim| self.copy_by_mover_pod(claim, restore).is_some());
+        filled.map(|claim| (claim.key.namespace.clone().unwrap_or_default(), claim.key.name.clone())).collect()
+    }
+
+    fn copy_by_mover_pod(&self, claim: &RestoredClaim, restore: &Restore) -> Option<RepositoryCopy> {
+        if self.data(claim, restore) != ClaimData::ByMoverPod {
+            return None;
+        }
+        let namespace = claim.key.namespace.clone().unwrap_or_default();
+        Some(match self.moved_snapshot(claim) {
+            Some(moved) => RepositoryCopy {
+                namespace: if moved.source_namespace.is_empty() { namespace } else { moved.source_namespace.clone() },
+                snapshot_id: moved.snapshot_id.clone(),
+            },
+            None => RepositoryCopy { namespace, snapshot_id: self.files.get(&claim.key)?.snapshot_id.clone() },
+        })
+    }
+
     /// Returns true if the data of any claim was moved.
     pub(crate) fn has_moved(&self) -> bool {
         !self.moved.is_empty() || !self.uploads.is_empty()
@@ -169,7 +194,7 @@ impl VolumeTreatments {
         if let Some(moved) = self.moved_snapshot(claim) {
             return Some(ClaimCopy::Moved { is_foreign: moved.is_foreign() });
         }
-        self.files.get(&claim.key).copied().map(ClaimCopy::Files)
+        self.files.get(&claim.key).map(|files| ClaimCopy::Files(files.format))
     }
 
     /// Adds a claim to restore.
@@ -314,6 +339,10 @@ impl VolumeTreatments {
             (ClaimData::FromFiles, Some(ItemResult::Created | ItemResult::Recreated)) => {
                 record.pv_name.clear();
                 filled(&mut record, &key.name, &source, outcome.files)
+            }
+            (ClaimData::ByMoverPod, Some(ItemResult::Created | ItemResult::Recreated)) => {
+                record.pv_name.clear();
+                by_mover_pod(&mut record, self.moved_snapshot(claim), outcome.files)
             }
             (ClaimData::FromMovedSnapshot, Some(ItemResult::Created | ItemResult::Recreated)) => {
                 record.pv_name.clear();

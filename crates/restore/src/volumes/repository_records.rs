@@ -95,6 +95,25 @@ pub(crate) fn moved(record: &mut RestoreVolumeInfo, moved: &MovedSnapshot, opera
     said
 }
 
+/// Records the outcome for a claim that a pod of the restore fills, with a message. A claim that was made is filled.
+pub(crate) fn by_mover_pod(
+    record: &mut RestoreVolumeInfo,
+    moved: Option<&MovedSnapshot>,
+    files: FilesReport<'_>,
+) -> String {
+    match moved {
+        Some(_) => {
+            CSI_SNAPSHOT.clone_into(&mut record.restore_method);
+            record.snapshot_data_moved = true;
+        }
+        None => POD_VOLUME_RESTORE.clone_into(&mut record.restore_method),
+    }
+    match files {
+        FilesReport::Planned => "a pod of the restore brings its data from a repository".to_owned(),
+        FilesReport::Outcomes(_) => "a pod of the restore has brought its data from a repository".to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,7 +3,9 @@
 use crate::volumes::native::NativeVolumeRestore;
 use crate::volumes::retained::RetainedVolumes;
 use lifeboat_volume::data_movement::restore::DownloadSettings;
+use lifeboat_volume::mover_pod::MoverPods;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// The volumes of a restore.
 #[derive(Debug)]
@@ -16,4 +18,6 @@ pub(crate) struct RestoredVolumes {
     pub(crate) retained: RetainedVolumes,
     /// The location of the backup, from which data movers bring data.
     pub(crate) downloads: DownloadSettings,
+    /// The movers that the restore starts itself.
+    pub(crate) pods: Option<Arc<MoverPods>>,
 }

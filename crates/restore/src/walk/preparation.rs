@@ -89,7 +89,7 @@ impl PreparedRestore {
         tell_failures(&Catalog::default(), &catalog, env);
         let recorded = recorded(restore, env).await?;
         let agents = movers::find(&request.settings.movers, restore, env).await?;
-        let movers = Movers { are_there: agents.are_there };
+        let movers = movers::movers_of(&request.settings.movers, agents);
         let selecting = SelectionInput {
             request,
             restore,
@@ -151,6 +151,7 @@ impl PreparedRestore {
         }
         let files = FilesToRestore {
             pods: Arc::clone(&contents.files),
+            claims: Arc::new(retained.treatments.filled_by_mover_pods(restore)),
             wait: movers::wait_settings(settings, config.restore_wait.clone(), restore, env).await,
         };
         let downloads = downloads(request, restore, &retained.treatments, env).await?;
@@ -170,7 +171,13 @@ impl PreparedRestore {
         let builder = ObjectBuilder {
             actions: actions.map_err(|e| ValidationErrors(vec![e]))?,
             job_pods: Arc::new(contents.job_pods),
-            volumes: Arc::new(RestoredVolumes { provisioned: contents.provisioned, native, retained, downloads }),
+            volumes: Arc::new(RestoredVolumes {
+                provisioned: contents.provisioned,
+                native,
+                retained,
+                downloads,
+                pods: request.settings.movers.pods.clone(),
+            }),
             modifiers,
             schemas: Arc::new(Schemas::new(&env.cluster)),
         };

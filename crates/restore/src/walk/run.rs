@@ -417,6 +417,8 @@ mod kept_claims;
 #[cfg(test)]
 mod limits;
 #[cfg(test)]
+mod mover_pods;
+#[cfg(test)]
 mod repository_data;
 #[cfg(test)]
 mod retained_volumes;

@@ -5,7 +5,7 @@ use lifeboat_mover::protocol::{AccessPoint, VolumeMode};
 use std::os::unix::fs::FileTypeExt;
 
 /// Refuses a volume that is not of the mode that it should have: a restore would write into something else.
-pub(super) fn check_volume(volume: &AccessPoint) -> Result<(), Failure> {
+pub(crate) fn check_volume(volume: &AccessPoint) -> Result<(), Failure> {
     let path = &volume.by_path;
     let metadata = std::fs::metadata(path).map_err(|e| Failure::new(&format!("look at the volume {path}"), e))?;
     let (is_as_it_should, expected) = match volume.volume_mode {

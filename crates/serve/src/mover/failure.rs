@@ -33,7 +33,7 @@ impl Failure {
 const MESSAGE: usize = 1024;
 
 /// The JSON of a result with as much of its message as a termination message has room for.
-pub(super) fn with_message<R: Serialize>(message: &str, result: impl Fn(String) -> R) -> Result<String, Failure> {
+pub(crate) fn with_message<R: Serialize>(message: &str, result: impl Fn(String) -> R) -> Result<String, Failure> {
     let mut most = MESSAGE;
     loop {
         let text =

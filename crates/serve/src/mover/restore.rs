@@ -12,7 +12,8 @@ use lifeboat_api::UnsupportedPart;
 use lifeboat_kopia::Repository;
 use lifeboat_kopia::format::directory::DirectoryEntry;
 use lifeboat_kopia::snapshot::Snapshot;
-use lifeboat_mover::protocol::{RestoreResult, VolumeMode};
+use lifeboat_mover::Progress;
+use lifeboat_mover::protocol::{AccessPoint, RestoreResult, VolumeMode};
 use lifeboat_mover::restore::{EntryFailure, Existing, RestoreOptions, RestoreReport, restore as restore_entry};
 use std::path::Path;
 use std::sync::Arc;
@@ -43,22 +44,16 @@ async fn fill<R: RestoreResource>(work: Work<'_, R>) -> Result<Done, Failure> {
     let threads = number(&source.settings, "ParallelFilesDownload").unwrap_or(work.env.threads);
     let found = VolumeRepository::find(work.env, &source.location, &source.namespace).await?;
     let repository = Arc::new(found.open(threads).await?);
-    let root = root_of(&repository, &source.snapshot).await?;
-    let options = RestoreOptions {
-        // Velero writes every file. Here one is left alone where its bytes are the same, so that a second attempt goes on.
-        existing: Existing::Verify,
-        // Of a device holes are zeros all the same.
-        sparse: volume.volume_mode == VolumeMode::Block || flag(&source.settings, "WriteSparseFiles"),
-        errors_kept: NAMED,
-        ..RestoreOptions::new(&volume.by_path)
+    // Of a device holes are zeros all the same.
+    let sparse = volume.volume_mode == VolumeMode::Block || flag(&source.settings, "WriteSparseFiles");
+    let restore = SnapshotRestore {
+        repository: &repository,
+        snapshot: &source.snapshot,
+        volume,
+        sparse,
+        progress: work.progress,
     };
-    let attempt = format!("restore snapshot {} to {}", source.snapshot, volume.by_path);
-    let report = restore_entry(&repository, &root, &options, work.progress).await;
-    let report = report.map_err(|e| Failure::new(&attempt, e))?;
-    if let Some(lost) = lost(&report) {
-        return Err(Failure::new(&attempt, lost));
-    }
-    let differences = differences(&report);
+    let RestoredVolume { differences, total_bytes } = restore.run().await?;
     for text in &differences {
         tracing::warn!("{text}");
         work.events.tell(WARNING, text).await;
@@ -66,10 +61,50 @@ async fn fill<R: RestoreResource>(work: Work<'_, R>) -> Result<Done, Failure> {
     if let Some(uid) = work.resource.marked_restore() {
         mark(Path::new(&volume.by_path), &uid)?;
     }
-    let total = root.summary.as_ref().map_or(root.size, |summary| summary.size);
-    let total_bytes = i64::try_from(total).unwrap_or(i64::MAX);
     let result = |message| RestoreResult { target: volume.clone(), total_bytes, message };
     Ok(Done { result: with_message(&differences.join("; "), result)?, total_bytes })
+}
+
+/// A snapshot of a repository that is written into a volume.
+pub(crate) struct SnapshotRestore<'a> {
+    pub(crate) repository: &'a Arc<Repository>,
+    /// The ID of the snapshot's manifest.
+    pub(crate) snapshot: &'a str,
+    pub(crate) volume: &'a AccessPoint,
+    /// Set when zeros become holes.
+    pub(crate) sparse: bool,
+    pub(crate) progress: &'a Arc<Progress>,
+}
+
+/// A volume that has what the snapshot has.
+pub(crate) struct RestoredVolume {
+    /// Differences from the volume that was saved, for people.
+    pub(crate) differences: Vec<String>,
+    /// Bytes in all.
+    pub(crate) total_bytes: i64,
+}
+
+impl SnapshotRestore<'_> {
+    /// Writes it.
+    pub(crate) async fn run(self) -> Result<RestoredVolume, Failure> {
+        let Self { repository, snapshot, volume, sparse, progress } = self;
+        let root = root_of(repository, snapshot).await?;
+        let options = RestoreOptions {
+            // Velero writes every file. Here one is left alone where its bytes are the same, so that a second attempt goes on.
+            existing: Existing::Verify,
+            sparse,
+            errors_kept: NAMED,
+            ..RestoreOptions::new(&volume.by_path)
+        };
+        let attempt = format!("restore snapshot {snapshot} to {}", volume.by_path);
+        let report = restore_entry(repository, &root, &options, progress).await;
+        let report = report.map_err(|e| Failure::new(&attempt, e))?;
+        if let Some(lost) = lost(&report) {
+            return Err(Failure::new(&attempt, lost));
+        }
+        let total = root.summary.as_ref().map_or(root.size, |summary| summary.size);
+        Ok(RestoredVolume { differences: differences(&report), total_bytes: i64::try_from(total).unwrap_or(i64::MAX) })
+    }
 }
 
 /// The root of a snapshot, by the ID of its manifest.

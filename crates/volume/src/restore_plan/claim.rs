@@ -1,7 +1,7 @@
 //! The source of the data of a claim that a restore makes, which follows from its volume.
 
 use crate::restore_plan::loss::{Loss, UnsupportedMethod};
-use crate::restore_plan::method::{RestoreMeans, RestoreMethod};
+use crate::restore_plan::method::{Movers, RestoreMeans, RestoreMethod};
 use crate::restore_plan::recorded::FileFormat;
 
 /// A claim of a backup.
@@ -51,6 +51,8 @@ pub enum ClaimData {
     FromMovedSnapshot,
     /// A node agent brings its files from a repository, through the pod that mounts the claim.
     FromFiles,
+    /// A pod that the restore starts brings it from a repository, after the claim is made.
+    ByMoverPod,
     /// It is on the storage of its volume, which is made again as it is.
     OnStorage,
     /// It does not come.
@@ -74,12 +76,20 @@ pub fn plan_claim(claim: SavedClaim<'_>, means: RestoreMeans) -> ClaimData {
     };
     let unsupported = |how: UnsupportedMethod| lost(Loss::Unsupported(how));
     // compat: files come also where the user wants no volumes from snapshots.
-    let files = || if has_pod { ClaimData::FromFiles } else { lost(Loss::WithPod) };
+    let files = || match movers {
+        Movers::Pods => ClaimData::ByMoverPod,
+        _ if has_pod => ClaimData::FromFiles,
+        _ => lost(Loss::WithPod),
+    };
+    let moved = |is_foreign: bool| match movers {
+        Movers::Pods if !is_foreign => ClaimData::ByMoverPod,
+        _ => ClaimData::FromMovedSnapshot,
+    };
     match copy {
         Some(ClaimCopy::Snapshot | ClaimCopy::Moved { .. }) if !is_wanted => return ClaimData::Lost(Loss::NotWanted),
         Some(ClaimCopy::Snapshot) => return ClaimData::FromSnapshot,
         Some(ClaimCopy::Moved { is_foreign }) => {
-            return movers.bring_back(is_foreign).map_or_else(unsupported, |()| ClaimData::FromMovedSnapshot);
+            return movers.bring_back(is_foreign).map_or_else(unsupported, |()| moved(is_foreign));
         }
         Some(ClaimCopy::Files(_)) | None => {}
     }
@@ -104,12 +114,11 @@ pub fn plan_claim(claim: SavedClaim<'_>, means: RestoreMeans) -> ClaimData {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::restore_plan::method::Movers;
 
     const FILES: Loss = Loss::Unsupported(UnsupportedMethod::FsBackup);
 
     fn means(wants_volumes: bool, are_there: bool) -> RestoreMeans {
-        RestoreMeans { wants_volumes, movers: Movers { are_there } }
+        RestoreMeans { wants_volumes, movers: if are_there { Movers::NodeAgent } else { Movers::Missing } }
     }
 
     #[test]
@@ -200,6 +209,33 @@ mod tests {
             let data =
                 [data(true, true, true), data(false, true, true), data(true, false, true), data(true, true, false)];
             assert_eq!(data, expected, "{format:?}");
+        }
+    }
+
+    #[test]
+    fn a_pod_of_the_restore_fills_claims_whose_data_is_in_a_repository() {
+        let data = |copy, volume, has_pod, wants_volumes| {
+            let claim = SavedClaim { volume_name: "pv", volume, copy: Some(copy), has_pod };
+            plan_claim(claim, RestoreMeans { wants_volumes, movers: Movers::Pods })
+        };
+        let volume = |method| Some(VolumeOfClaim { method, is_included: true });
+        let (moved, files) = (|is_foreign| ClaimCopy::Moved { is_foreign }, ClaimCopy::Files(FileFormat::Kopia));
+        for (copy, volume, wants_volumes, expected) in [
+            (moved(false), volume(RestoreMethod::DataMovement), true, ClaimData::ByMoverPod),
+            (moved(true), volume(RestoreMethod::DataMovement), true, ClaimData::FromMovedSnapshot),
+            (moved(false), None, false, ClaimData::Lost(Loss::NotWanted)),
+            (files, volume(RestoreMethod::FsBackup), true, ClaimData::ByMoverPod),
+            (files, None, false, ClaimData::ByMoverPod),
+            (ClaimCopy::Snapshot, volume(RestoreMethod::CsiSnapshot), true, ClaimData::FromSnapshot),
+            (
+                ClaimCopy::Files(FileFormat::Restic),
+                None,
+                true,
+                ClaimData::Lost(Loss::Unsupported(UnsupportedMethod::Restic)),
+            ),
+        ] {
+            let found = [true, false].map(|has_pod| data(copy, volume, has_pod, wants_volumes));
+            assert_eq!(found, [expected; 2], "{copy:?} {volume:?} {wants_volumes}");
         }
     }
 }

@@ -17,7 +17,7 @@ pub enum RestoreMethod {
     NativeSnapshot,
     /// It is not made; its claim gets a new one from the CSI snapshot of its data.
     CsiSnapshot,
-    /// It is not made; its claim gets a new one, which a node agent fills with its files.
+    /// It is not made; its claim gets a new one, which a mover fills with its files.
     FsBackup,
     /// It is not made; its claim gets a new one, which is filled with the data that was moved out of its CSI snapshot.
     DataMovement,
@@ -38,9 +38,14 @@ impl RestoreMethod {
 
 /// The movers of data that the environment of a restore has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Movers {
-    /// True when a node agent is there.
-    pub are_there: bool,
+pub enum Movers {
+    /// None.
+    #[default]
+    Missing,
+    /// A node agent is there.
+    NodeAgent,
+    /// The restore starts a pod for each claim itself, which fills it before anything mounts it.
+    Pods,
 }
 
 impl Movers {
@@ -49,10 +54,10 @@ impl Movers {
     /// # Errors
     /// [`UnsupportedMethod`].
     pub(super) fn read_files(self, format: FileFormat) -> Result<(), UnsupportedMethod> {
-        match (format, self.are_there) {
+        match (format, self) {
             (FileFormat::Restic, _) => Err(UnsupportedMethod::Restic),
-            (FileFormat::Kopia, false) => Err(UnsupportedMethod::FsBackup),
-            (FileFormat::Kopia, true) => Ok(()),
+            (FileFormat::Kopia, Self::Missing) => Err(UnsupportedMethod::FsBackup),
+            (FileFormat::Kopia, Self::NodeAgent | Self::Pods) => Ok(()),
         }
     }
 
@@ -61,7 +66,10 @@ impl Movers {
     /// # Errors
     /// [`UnsupportedMethod`].
     pub(super) fn bring_back(self, is_foreign: bool) -> Result<(), UnsupportedMethod> {
-        if self.are_there || is_foreign { Ok(()) } else { Err(UnsupportedMethod::DataMovement) }
+        match self {
+            Self::Missing if !is_foreign => Err(UnsupportedMethod::DataMovement),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -181,7 +189,8 @@ mod tests {
         let restic = unsupported(UnsupportedMethod::Restic);
         let [kopia_files, restic_files] = [FileFormat::Kopia, FileFormat::Restic].map(Also::Files);
         let all = [Also::Nothing, Also::NativeTaken, Also::NativeFailed, kopia_files, restic_files, Also::Snapshot];
-        for are_there in [true, false] {
+        for movers in [Movers::NodeAgent, Movers::Pods, Movers::Missing] {
+            let are_there = movers != Movers::Missing;
             let moved = |is_foreign: bool| match are_there || is_foreign {
                 true => always(RestoreMethod::DataMovement),
                 false => unsupported(UnsupportedMethod::DataMovement),
@@ -198,7 +207,6 @@ mod tests {
                 (Some(R::Other), [not_saved; 6]),
                 (None, [not_saved, native, not_taken, files, restic, csi]),
             ] {
-                let movers = Movers { are_there };
                 let means = |wants_volumes| RestoreMeans { wants_volumes, movers };
                 assert_eq!(all.map(|also| methods(method, also, means(true))), expected, "{method:?}");
                 // Only native snapshots are left alone because of the volume: the others are so with their claims.

@@ -117,6 +117,11 @@ impl PodFiles {
                 continue;
             }
             match movers.read_files(files.format) {
+                // A pod of the restore fills the claim before this one is made. It reaches no other volume of a pod.
+                Ok(()) if movers == Movers::Pods && claim_name.is_some() => {}
+                Ok(()) if movers == Movers::Pods => {
+                    out.unread.insert(volume.to_owned(), UnsupportedMethod::FsBackup);
+                }
                 Ok(()) => out.restored.push(FileVolume {
                     volume: volume.to_owned(),
                     claim: claim_name.map(str::to_owned),
@@ -185,7 +190,7 @@ mod tests {
             unread: [("old".to_owned(), UnsupportedMethod::Restic)].into(),
             ..PodFiles::default()
         };
-        assert_eq!(PodFiles::of(&pod, &recorded(), Movers { are_there: true }), Some(with.clone()));
+        assert_eq!(PodFiles::of(&pod, &recorded(), Movers::NodeAgent), Some(with.clone()));
         let unread = [
             ("cache", UnsupportedMethod::FsBackup),
             ("inline", UnsupportedMethod::FsBackup),
@@ -193,9 +198,12 @@ mod tests {
         ];
         let unread = unread.map(|(volume, how)| (volume.to_owned(), how)).into();
         let without = PodFiles { restored: vec![], unread, ..with };
-        assert_eq!(PodFiles::of(&pod, &recorded(), Movers { are_there: false }), Some(without));
+        // Movers of a restore of its own fill claims alone.
+        for movers in [Movers::Missing, Movers::Pods] {
+            assert_eq!(PodFiles::of(&pod, &recorded(), movers), Some(without.clone()), "{movers:?}");
+        }
         let other = json!({"metadata": {"namespace": "n", "name": "other"}, "spec": {"volumes": [{"name": "cache", "emptyDir": {}}]}});
-        assert_eq!(PodFiles::of(&other, &recorded(), Movers { are_there: true }), None);
+        assert_eq!(PodFiles::of(&other, &recorded(), Movers::NodeAgent), None);
     }
 
     #[test]
@@ -203,7 +211,7 @@ mod tests {
         let pod = json!({"metadata": {"namespace": "n", "name": "old", "annotations": {"snapshot.velero.io/cache": "a1", "x": "y",
             "snapshot.velero.io/gone": "a2"}}, "spec": {"volumes": [{"name": "cache", "emptyDir": {}}]}});
         let expected = PodFiles { restored: vec![volume("cache", None, "a1")], ..PodFiles::default() };
-        assert_eq!(PodFiles::of(&pod, &RecordedVolumes::default(), Movers { are_there: true }), Some(expected));
+        assert_eq!(PodFiles::of(&pod, &RecordedVolumes::default(), Movers::NodeAgent), Some(expected));
     }
 
     #[test]

@@ -255,6 +255,6 @@ impl PrintFormat {
     }
 }
 
-fn default_image() -> String {
+pub(crate) fn default_image() -> String {
     Installation::default().image
 }

@@ -1,10 +1,13 @@
 //! `lifeboat local restore`.
 
+use crate::commands::install::default_image;
+use crate::commands::repo::password;
 use clap::Args;
 use lifeboat_api::{Duration, Restore, SourceCluster};
+use lifeboat_repository::DEFAULT_PASSWORD;
 use lifeboat_restore::{Priorities, Settings};
 use lifeboat_standalone::local_operation::document::document;
-use lifeboat_standalone::local_restore::{BackupOrigin, LocalRestore, ScheduledBackup};
+use lifeboat_standalone::local_restore::{BackupOrigin, LocalMovers, LocalRestore, ScheduledBackup};
 use lifeboat_terminal::flags::dry_run::{PlanFiles, Validate};
 use lifeboat_terminal::flags::globals::Globals;
 use lifeboat_terminal::flags::hooks::HookLimitArgs;
@@ -36,6 +39,15 @@ pub(crate) struct RestoreArgs {
     /// Where the backup lies: a directory, file:///directory, or s3://bucket/prefix?region=…&endpoint=…
     #[arg(long, value_name = "URL")]
     bucket: String,
+    /// A file with the password of the repositories that hold data of volumes; otherwise the one that Velero sets is tried
+    #[arg(long, value_name = "FILE")]
+    password_file: Option<PathBuf>,
+    /// The image of the pods that bring the data of volumes from repositories
+    #[arg(long, default_value_t = default_image(), value_name = "IMAGE")]
+    mover_image: String,
+    /// The bucket as pods of the cluster reach it, when that is another URL than --bucket
+    #[arg(long, value_name = "URL")]
+    mover_bucket: Option<String>,
     #[command(flatten)]
     spec: RestoreSpecArgs,
     /// A file (YAML or JSON, - for the standard input) with a Restore or its spec, for what has no flags, such as hooks. A flag
@@ -109,8 +121,12 @@ impl RestoreArgs {
                 allow_partially_failed: *self.allow_partially_failed == Some(true),
             }),
         };
+        let password = self.password_file.as_deref().map(password).transpose()?;
+        let password = password.map_or_else(|| DEFAULT_PASSWORD.as_bytes().to_vec(), |given| given.as_bytes().to_vec());
+        let movers = LocalMovers { image: self.mover_image, bucket: self.mover_bucket, password };
         let local = LocalRestore {
             restore,
+            movers,
             settings,
             bucket: self.bucket,
             origin,

@@ -18,18 +18,18 @@ const DOWNLOADS: &str = "/apis/velero.io/v2alpha1/namespaces/velero/datadownload
 const REPOSITORY: &str = "/apis/velero.io/v1/namespaces/velero/backuprepositories/shop-default-kopia";
 pub(super) const CLAIM: &str = "/api/v1/namespaces/shop/persistentvolumeclaims/data";
 
-fn pod(name: &str, volumes: &Value) -> Value {
+pub(super) fn pod(name: &str, volumes: &Value) -> Value {
     let spec = json!({"containers": [{"name": "main", "image": "app"}], "volumes": volumes});
     object("v1", "Pod", name, &json!({"spec": spec}))
 }
 
 /// A volume of a pod that is the claim shop/data.
-fn claimed(volume: &str) -> Value {
+pub(super) fn claimed(volume: &str) -> Value {
     json!({"name": volume, "persistentVolumeClaim": {"claimName": "data"}})
 }
 
 /// A pod volume backup of a volume of shop/web.
-fn saved(volume: &str, claim: Option<&str>) -> Value {
+pub(super) fn saved(volume: &str, claim: Option<&str>) -> Value {
     let annotations = claim.map_or(json!({}), |claim| json!({"velero.io/pvc-name": claim}));
     json!({"metadata": {"annotations": annotations},
         "spec": {"pod": {"namespace": "shop", "name": "web"}, "volume": volume, "uploaderType": "kopia"},
@@ -37,7 +37,7 @@ fn saved(volume: &str, claim: Option<&str>) -> Value {
 }
 
 /// The claim shop/data and its volume, and these objects beside them.
-fn objects(more: &[Value]) -> Vec<Value> {
+pub(super) fn objects(more: &[Value]) -> Vec<Value> {
     let claim = json!({"namespace": "shop", "name": "data", "uid": "cu"});
     let volume = json!({"metadata": {"namespace": null}, "spec": {"persistentVolumeReclaimPolicy": "Delete", "claimRef": claim}});
     let claim = json!({"metadata": {"uid": "cu"}, "spec": {"volumeName": "pv", "storageClassName": "fast"}});

@@ -1,0 +1,149 @@
+//! Claims that pods of the restore fill from repositories, on whole restores without a server.
+
+use super::repository_data::{CLAIM, claimed, ended, objects, pod, saved, volumes};
+use crate::stub::{RestoreFixture, Scripted, object};
+use lifeboat_action::RestoreItemOutput;
+use lifeboat_api::RestorePhase;
+use lifeboat_archive::layout::BackupFile;
+use lifeboat_volume::mover_pod::{MoverPodSettings, MoverPods};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+
+const PODS: &str = "/api/v1/namespaces/shop/pods/";
+const SECRETS: &str = "/api/v1/namespaces/shop/secrets/";
+
+/// A restore that starts movers, each of which ends with this status at once.
+async fn local(objects: &[Value], files: &[(BackupFile, Value)], status: Value) -> RestoreFixture {
+    let action = Arc::new(Scripted::new(|item, _| Ok(RestoreItemOutput::with(item))));
+    let mut ground = RestoreFixture::with_files(objects, files, &action).await;
+    let settings = MoverPodSettings {
+        image: "lifeboat:1".to_owned(),
+        bucket: "s3://b".to_owned(),
+        start_timeout: Duration::from_secs(60),
+        timeout: Duration::from_secs(60),
+        ..MoverPodSettings::default()
+    };
+    ground.request.settings.movers.pods = Some(Arc::new(MoverPods::new(settings)));
+    ground.react("Pod", move |one| {
+        if one["spec"]["containers"][0]["name"] == "mover" {
+            one["status"] = status.clone();
+        }
+    });
+    ground
+}
+
+fn ends(phase: &str, code: i64, message: &str) -> Value {
+    let ended = json!({"terminated": {"exitCode": code, "message": message, "reason": "Error"}});
+    json!({"phase": phase, "containerStatuses": [{"state": ended}]})
+}
+
+/// The files of a claim that a pod mounts.
+async fn with_files(status: Value) -> RestoreFixture {
+    let files = json!([saved("files", Some("data"))]);
+    local(&objects(&[pod("web", &json!([claimed("files")]))]), &[(BackupFile::PodVolumeBackups, files)], status).await
+}
+
+/// The writes to the claim, the pods and the Secrets of the namespace, in order.
+fn writes(ground: &RestoreFixture) -> Vec<String> {
+    let of = |write: &String| [CLAIM, PODS, SECRETS].iter().any(|path| write.contains(path));
+    let mover = |write: String| {
+        let name = write.rsplit('/').next().unwrap_or_default().to_owned();
+        if name.starts_with("r-") { write.replace(&name, "MOVER") } else { write }
+    };
+    ground.writes().into_iter().filter(of).map(mover).collect()
+}
+
+#[tokio::test]
+async fn a_claim_is_full_before_the_pod_that_mounts_it_is_made() {
+    let ground = with_files(ends("Succeeded", 0, r#"{"message": "1 entry"}"#)).await;
+    let warning = "the data of persistentvolumeclaims/shop/data is restored: 1 entry".to_owned();
+    assert_eq!(ended(&ground).await, (RestorePhase::Finalizing, vec![warning], vec![]));
+    let claim = ground.at(CLAIM).unwrap();
+    assert_eq!(claim["spec"], json!({"storageClassName": "fast"}));
+    assert_eq!(claim["metadata"]["annotations"].get("lifeboat.io/awaits-files"), None);
+    // Nothing is left, and the pod does not wait.
+    assert_eq!(ground.below(SECRETS), Vec::<Value>::new());
+    let names: Vec<Value> = ground.below(PODS).into_iter().map(|mut one| one["metadata"]["name"].take()).collect();
+    assert_eq!(names, ["web"]);
+    assert_eq!(ground.below(PODS)[0]["spec"].get("initContainers"), None);
+    let writes = writes(&ground);
+    let at = |end: &str| writes.iter().position(|write| write.ends_with(end));
+    assert!(at("secrets/MOVER") < at("pods/MOVER") && at("pods/MOVER") < at("pods/web"), "{writes:?}");
+    let told = volumes(&ground).await;
+    let expected = json!([{"pvcName": "data", "pvcNamespace": "shop", "restoreMethod": "PodVolumeRestore", "snapshotDataMoved": false,
+        "message": "a pod of the restore has brought its data from a repository"}]);
+    assert_eq!(told, expected);
+}
+
+#[tokio::test]
+async fn moved_data_comes_without_a_data_mover_and_its_resources() {
+    let upload = json!({"metadata": {"namespace": "velero"}, "spec": {"sourceNamespace": "shop"},
+        "status": {"phase": "Completed", "snapshotID": "m1"}});
+    let mut all = objects(&[object("velero.io/v2alpha1", "DataUpload", "du", &upload)]);
+    all[2]["metadata"]["annotations"] =
+        json!({"velero.io/data-upload-name": "velero/du", "velero.io/volume-snapshot-name": "vs"});
+    let info = json!([{"pvcName": "data", "pvcNamespace": "shop", "pvName": "pv", "backupMethod": "CSISnapshot",
+        "snapshotDataMoved": true, "snapshotDataMovementInfo": {"dataMover": "velero"}}]);
+    let ground = local(&all, &[(BackupFile::VolumeInfo, info)], ends("Succeeded", 0, "{}")).await;
+    assert_eq!(ended(&ground).await, (RestorePhase::Finalizing, vec![], vec![]));
+    assert_eq!(ground.at(CLAIM).unwrap()["spec"], json!({"storageClassName": "fast"}));
+    assert_eq!(ground.below("/apis/velero.io/v2alpha1/namespaces/velero/datadownloads/"), Vec::<Value>::new());
+    let told = volumes(&ground).await;
+    assert_eq!((&told[0]["restoreMethod"], &told[0]["snapshotDataMoved"]), (&"CSISnapshot".into(), &true.into()));
+}
+
+#[tokio::test]
+async fn a_claim_that_is_not_filled_is_an_error_and_does_not_stay() {
+    for (status, why) in [
+        (ends("Failed", 1, "no space"), "no space"),
+        (json!({"phase": "Failed", "reason": "Evicted"}), "its pod was ended before the mover (Evicted), 3 times"),
+    ] {
+        let ground = with_files(status).await;
+        let (phase, _, errors) = ended(&ground).await;
+        let error = format!(
+            "error restoring persistentvolumeclaims/shop/data: its data is not brought from the repository: {why}; the claim is deleted, \
+             so that nothing starts on half of its data; when the reason is gone, run the same command again"
+        );
+        assert_eq!((phase, errors), (RestorePhase::PartiallyFailed, vec![error]));
+        assert_eq!((ground.at(CLAIM), ground.below(SECRETS)), (None, Vec::new()));
+        assert!(ground.below(PODS).iter().all(|one| one["metadata"]["name"] == "web"));
+    }
+}
+
+#[tokio::test]
+async fn a_claim_that_was_there_before_keeps_what_it_holds() {
+    let ground = with_files(ends("Failed", 1, "nothing may be written")).await;
+    let claim = json!({"metadata": {"uid": "before"}, "spec": {"volumeName": "pv-1", "storageClassName": "fast"}});
+    ground.put(object("v1", "PersistentVolumeClaim", "data", &claim));
+    let (phase, _, errors) = ended(&ground).await;
+    assert_eq!((phase, errors), (RestorePhase::Completed, vec![]));
+    assert!(!writes(&ground).iter().any(|write| write.contains("MOVER")), "{:?}", writes(&ground));
+}
+
+#[tokio::test]
+async fn a_restore_that_is_cancelled_leaves_no_mover_behind() {
+    let ground = with_files(json!({"phase": "Running"})).await;
+    let cancel = ground.env.operation.cancel.clone();
+    ground.react("Pod", move |one| {
+        one["status"] = json!({"phase": "Running"});
+        cancel.cancel();
+    });
+    let outcome = ground.run().await.unwrap();
+    assert_eq!(outcome.restore.status.phase, Some(RestorePhase::Failed));
+    assert_eq!((ground.below(PODS), ground.below(SECRETS)), (Vec::new(), Vec::new()));
+    // The next run fills it.
+    assert_eq!(ground.at(CLAIM).unwrap()["metadata"]["annotations"]["lifeboat.io/awaits-files"], "true");
+}
+
+#[tokio::test]
+async fn movers_that_an_earlier_restore_of_the_name_has_left_are_removed() {
+    let ground = with_files(ends("Succeeded", 0, "{}")).await;
+    for (name, restore, uid) in [("left", "r", "before"), ("of-another", "other", "before")] {
+        let labels = json!({"lifeboat.io/mover-of-restore": restore, "velero.io/restore-uid": uid});
+        ground.put(object("v1", "Pod", name, &json!({"metadata": {"labels": labels}})));
+    }
+    assert_eq!(ended(&ground).await, (RestorePhase::Finalizing, vec![], vec![]));
+    let names: Vec<Value> = ground.below(PODS).into_iter().map(|mut one| one["metadata"]["name"].take()).collect();
+    assert_eq!(names, ["of-another", "web"]);
+}
