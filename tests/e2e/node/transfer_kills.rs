@@ -16,7 +16,7 @@ use std::time::Duration;
 /// Histories of `make test-node`; `LIFEBOAT_KILLS` asks for more, and other ones.
 const HISTORIES: u64 = 2;
 /// The last state of an operation, by number, at which something is killed.
-const STATES: u64 = 14;
+const STATES: u64 = 9;
 /// The longest time of an operation in which something is killed.
 const LONGEST: Duration = Duration::from_secs(300);
 /// The kinds that ask for the bytes of volumes.
