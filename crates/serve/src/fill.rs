@@ -180,8 +180,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let archive =
             std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../testbed/fixtures/repository/bucket.tar.gz");
-        let file = std::fs::File::open(archive).unwrap();
-        tar::Archive::new(flate2::read::GzDecoder::new(file)).unpack(folder.path().join("bucket")).unwrap();
+        let bytes = lifeboat_archive::gzip::unpack(&std::fs::read(archive).unwrap(), 100 << 20).unwrap();
+        tar::Archive::new(bytes.as_slice()).unpack(folder.path().join("bucket")).unwrap();
         std::fs::create_dir(folder.path().join("volume")).unwrap();
         std::fs::write(folder.path().join("password"), "static-passw0rd\n").unwrap();
         let progress = Arc::new(Progress::default());
