@@ -116,7 +116,7 @@ impl Place {
         self.snapshot_objects_in(&self.shop)
     }
 
-    /// The numbers of VolumeSnapshots in a namespace, and of VolumeSnapshotContents that belong to it.
+    /// Counts the VolumeSnapshots of a namespace, and the VolumeSnapshotContents that belong to it.
     pub(super) fn snapshot_objects_in(&self, namespace: &str) -> (usize, usize) {
         let of_namespace = format!("@.spec.volumeSnapshotRef.namespace==\"{namespace}\"");
         let snapshots = self.ground.bed.kubectl(&["get", "volumesnapshots", "-n", namespace, "-o", "name"]);
