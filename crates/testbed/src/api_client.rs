@@ -6,6 +6,7 @@
 mod resource_type;
 
 use crate::https::{HttpsClient, https_client};
+use crate::pause::pause;
 use anyhow::{Context, Result, bail};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -19,7 +20,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
 /// The longest time for one request.
@@ -111,10 +112,9 @@ impl ApiClient {
     /// # Errors
     /// When no such type is served, or the server refuses.
     pub fn list(&self, of_type: &str, namespace: Option<&str>) -> Result<Vec<Value>> {
-        let path = self.path(of_type, namespace, None)?;
-        let mut list = self.read(&path)?;
-        let Value::Array(items) = list["items"].take() else { bail!("GET {path}: no list") };
-        Ok(items.into_iter().map(without_managers).collect())
+        let found = self.served(|one| one.is_called(of_type))?;
+        let found = found.with_context(|| format!("the server has no type {of_type}"))?;
+        Ok(self.items(&found, namespace)?.into_iter().map(without_managers).collect())
     }
 
     /// All objects of the types whose objects can be made and listed, with their managers: `kubectl get` of them all. The function says
@@ -129,16 +129,20 @@ impl ApiClient {
             if !seen.insert(one.name()) {
                 continue;
             }
-            let path = path_of(one, None, None);
-            let Value::Array(items) = self.read(&path)?["items"].take() else { bail!("GET {path}: no list") };
-            objects.extend(items.into_iter().map(|mut object| {
-                // Objects of a list say neither.
-                object["apiVersion"] = one.api_version.clone().into();
-                object["kind"] = one.kind.clone().into();
-                object
-            }));
+            objects.extend(self.items(one, None)?);
         }
         Ok(objects)
+    }
+
+    /// The objects of a list, each with version and kind, which it says once for all of them.
+    fn items(&self, of_type: &ResourceType, namespace: Option<&str>) -> Result<Vec<Value>> {
+        let path = path_of(of_type, namespace, None);
+        let Value::Array(mut items) = self.read(&path)?["items"].take() else { bail!("GET {path}: no list") };
+        for object in &mut items {
+            object["apiVersion"] = of_type.api_version.clone().into();
+            object["kind"] = of_type.kind.clone().into();
+        }
+        Ok(items)
     }
 
     /// Forgets which types are served: the server is asked again.
@@ -237,8 +241,16 @@ impl ApiClient {
         Ok(types)
     }
 
+    /// Sends a request, and again while the server has no time for it, as kubectl does: it says so of a type that is new.
     fn send(&self, method: Method, path: &str, body: Option<(&str, &Value)>) -> Result<(StatusCode, Value)> {
-        self.send_accepting(method, path, body, "application/json")
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let (status, answer) = self.send_accepting(method.clone(), path, body, "application/json")?;
+            if status != StatusCode::TOO_MANY_REQUESTS || Instant::now() > end {
+                return Ok((status, answer));
+            }
+            pause();
+        }
     }
 
     /// Sends a request and waits for the answer. The runtime is its own: tests call from threads with and without one.

@@ -19,14 +19,11 @@ fn velero() -> [Value; 3] {
 fn pod_of(ground: &Ground, deployment: &str) -> Value {
     let mut found = Value::Null;
     eventually("the server's pod", || {
-        let out = ground.bed.kubectl(&["get", "pods", "--namespace=velero", "--output=json"]);
-        let list: Value = serde_json::from_str(&out).expect("JSON");
-        let items = list["items"].as_array().cloned().unwrap_or_default();
         let of = |pod: &Value| {
             let name = pod["metadata"]["generateName"].as_str().unwrap_or_default();
             name.starts_with(deployment) && pod["metadata"]["deletionTimestamp"].is_null()
         };
-        found = items.into_iter().find(of).unwrap_or_default();
+        found = ground.bed.objects("pods", "velero").into_iter().find(of).unwrap_or_default();
         found.is_object()
     });
     found

@@ -426,7 +426,7 @@ fn long_each_run_of_a_schedule_is_made_once_while_servers_die() {
     let kept: BTreeSet<String> = audit.made.keys().filter(|name| !goes(name)).cloned().collect();
     assert_eq!(left.into_keys().collect::<BTreeSet<_>>(), kept, "what is kept is what was made");
     eventually("the end of all requests for deletion", || {
-        ground.bed.kubectl(&["get", "deletebackuprequests", "--namespace=velero", "--output=name"]).is_empty()
+        ground.bed.objects("deletebackuprequests", "velero").is_empty()
     });
     for location in ["disk", "cloud"] {
         let bucket = folder(&ground, &disk, location);

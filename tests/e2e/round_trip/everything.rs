@@ -12,19 +12,12 @@ fn apply(bed: &Bed) {
     bed.kubectl(&["create", "namespace", "velero"]);
     bed.apply("golden");
     eventually("the pods of the Deployment", || {
-        let pods = bed.kubectl(&["get", "pods", "--namespace=app1", "--selector=app=web", "--output=name"]);
-        pods.lines().count() == 2
+        bed.objects("pods", "app1").iter().filter(|pod| pod["metadata"]["labels"]["app"] == "web").count() == 2
     });
     eventually("the bound claims", || {
-        let phases = bed.kubectl(&[
-            "get",
-            "persistentvolumeclaims",
-            "--namespace=app1",
-            "data",
-            "shared",
-            "--output=jsonpath={.items[*].status.phase}",
-        ]);
-        phases == "Bound Bound"
+        let claims = bed.objects("persistentvolumeclaims", "app1");
+        let claim = |name: &str| claims.iter().find(|claim| claim["metadata"]["name"] == name);
+        ["data", "shared"].iter().all(|name| claim(name).is_some_and(|claim| claim["status"]["phase"] == "Bound"))
     });
 }
 

@@ -147,7 +147,7 @@ fn a_large_backup_asks_for_pages_and_runs_hooks_with_few_requests() {
     let direct = bed.plane.kubeconfig();
     many::create(&direct, vec![namespace("large")]);
     eventually("the service account of pods", || {
-        bed.kubectl(&["get", "serviceaccounts", "--namespace=large", "--output=name"]).contains("default")
+        bed.objects("serviceaccounts", "large").iter().any(|account| account["metadata"]["name"] == "default")
     });
     let _paused = pause_controllers(&bed);
     let mut objects: Vec<Value> = config_maps("large", OTHERS).collect();

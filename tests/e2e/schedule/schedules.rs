@@ -207,9 +207,7 @@ fn a_backup_goes_when_its_time_is_over() {
     ground.until_gone("backup", "goes");
     ground.until_gone("restore", "r");
     assert!(!has(&bucket, "backups/goes") && !has(&bucket, "restores/r"));
-    eventually("no request is left", || {
-        ground.bed.kubectl(&["get", "deletebackuprequests", "--namespace=velero", "-o", "name"]).is_empty()
-    });
+    eventually("no request is left", || ground.bed.objects("deletebackuprequests", "velero").is_empty());
 
     let label = || ground.get("backup", "kept")["metadata"]["labels"]["velero.io/gc-failure"].clone();
     eventually("the reason why it stays", || label() == "BSLReadOnly");

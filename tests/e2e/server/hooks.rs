@@ -173,9 +173,7 @@ fn dies(ground: &Ground, name: &str, death: Death, expected: &[&str]) {
         assert_eq!(containers.log(), expected, "a server that wakes up too late runs nothing: {logs}");
     }
     // They go when its end is known.
-    eventually(&format!("the end of the notes of {name}"), || {
-        ground.bed.kubectl(&["get", "configmaps", "-n", &space, "--output=name"]).trim() == "configmap/kube-root-ca.crt"
-    });
+    eventually(&format!("the end of the notes of {name}"), || ground.maps(&space).is_empty());
 }
 
 /// Stops a process, and waits until all of its threads stand still: until then it may act on what it is told.

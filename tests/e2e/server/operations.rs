@@ -6,6 +6,7 @@ use lifeboat_testbed::{Fault, Nth, Proxy, Rule, Seen};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Command;
+use std::time::Instant;
 
 /// scenario: Backups, Deletion
 /// scenario: PrivilegesMgmt, SSR
@@ -596,7 +597,7 @@ fn a_sync_reads_what_is_new() {
     let patch = r#"{"spec":{"backupSyncPeriod":"1s"}}"#;
     ground.bed.kubectl(&["patch", "backupstoragelocation", "main", "-n", "velero", "--type=merge", "-p", patch]);
     let _server = ground.server("one");
-    let count = || ground.bed.kubectl(&["get", "backups", "-n", "velero", "--output=name"]).lines().count();
+    let count = || ground.bed.objects("backups", "velero").len();
     eventually("all backups", || count() == MANY);
     let synced = || ground.get("backupstoragelocation", "main")["status"]["lastSyncedTime"].clone();
     let passes = |n: usize| {
@@ -607,12 +608,15 @@ fn a_sync_reads_what_is_new() {
     };
     passes(2);
     let _ = proxy.take_seen();
+    let begun = Instant::now();
     passes(3);
     let seen = proxy.take_seen();
+    // One begins each second, also those that a test on a busy machine does not see.
+    let most_passes = usize::try_from(begun.elapsed().as_secs()).expect("some seconds") + 2;
     let reads = |seen: &[Seen]| seen.iter().filter(|s| s.path.contains("/velero-backup.json")).count();
     assert!(seen.iter().all(|s| s.method == "GET" && s.path.contains("list-type=2")), "{seen:?}");
     // A page holds a thousand names; the validation of the location lists too.
-    assert!(seen.len() <= 2 * 5 + 2, "{} requests: {seen:?}", seen.len());
+    assert!(seen.len() <= 2 * most_passes + 2, "{} requests: {seen:?}", seen.len());
     put("new");
     eventually("the new one", || count() == MANY + 1);
     passes(2);

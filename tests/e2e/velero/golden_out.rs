@@ -71,17 +71,12 @@ fn sample(bed: &Bed) {
     status("pod/hooked", "app2", r#"{"status":{"phase":"Running"}}"#);
     bed.kubectl(&["create", "job", "yearly-1", "--from=cronjob/yearly", "--namespace=app1"]);
     for (what, count) in [("pods", 7), ("endpointslices", 4), ("controllerrevisions", 2)] {
-        eventually(what, || {
-            let names = bed.kubectl(&["get", what, "--namespace=app1", "--output=name"]);
-            names.lines().count() == count
-        });
+        eventually(what, || bed.objects(what, "app1").len() == count);
     }
     eventually("the bound claims", || {
-        let claim = |name: &str| {
-            let name = format!("persistentvolumeclaim/{name}");
-            bed.kubectl(&["get", &name, "--namespace=app1", "--output=jsonpath={.status.phase}"])
-        };
-        claim("data") == "Bound" && claim("shared") == "Bound"
+        let claims = bed.objects("persistentvolumeclaims", "app1");
+        let claim = |name: &str| claims.iter().find(|claim| claim["metadata"]["name"] == name);
+        ["data", "shared"].iter().all(|name| claim(name).is_some_and(|claim| claim["status"]["phase"] == "Bound"))
     });
 }
 

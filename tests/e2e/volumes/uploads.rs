@@ -52,9 +52,7 @@ fn ground() -> Ground {
 fn only(ground: &Ground, namespace: &str, resource: &str) -> Value {
     let mut found = Value::Null;
     eventually(resource, || {
-        let listed = ground.bed.kubectl(&["get", resource, "-n", namespace, "-o", "json"]);
-        let listed: Value = serde_json::from_str(&listed).unwrap_or_default();
-        found = listed.pointer("/items/0").cloned().unwrap_or_default();
+        found = ground.bed.objects(resource, namespace).into_iter().next().unwrap_or_default();
         !found.is_null()
     });
     found
