@@ -32,7 +32,7 @@ impl UnsupportedPart {
     #[must_use]
     pub fn why(self) -> &'static str {
         match self {
-            Self::Restic => "a repository of restic, which this version neither reads nor writes",
+            Self::Restic => "a repository of restic, which node agents neither read nor write",
             Self::BlockDataMover => "the data mover velero-block, which this version does not have",
             Self::ChangedBlockTracking => {
                 "changed block tracking, which this version does not use: it reads whole volumes"

@@ -169,14 +169,14 @@ fn a_new_transfer_is_accepted_when_target_and_queue_allow_it() {
             PodVolumeBackup,
             json!({"uploaderType": "restic"}),
             Ending::failed(
-                "it asks for a repository of restic, which this version neither reads nor writes: set --uploader-type=kopia at the server",
+                "it asks for a repository of restic, which node agents neither read nor write: set --uploader-type=kopia at the server",
             ),
         ),
         (
             PodVolumeRestore,
             json!({"uploaderType": "restic"}),
             Ending::failed(
-                "its data comes from a repository of restic, which this version neither reads nor writes: restore it with Velero 1.18 or older, or from another backup",
+                "its data comes from a repository of restic, which node agents neither read nor write: restore it with Velero 1.18 or older, or from another backup",
             ),
         ),
     ] {
