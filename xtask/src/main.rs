@@ -84,7 +84,7 @@ fn check() -> Result<()> {
 }
 
 /// The decoders that are fed with mutated bytes.
-const FUZZ_TARGETS: [&str; 11] = [
+const FUZZ_TARGETS: [&str; 16] = [
     "tar",
     "index",
     "metadata",
@@ -96,6 +96,11 @@ const FUZZ_TARGETS: [&str; 11] = [
     "kopia_manifest",
     "kopia_policy",
     "kopia_compression",
+    "restic_key",
+    "restic_index",
+    "restic_tree",
+    "restic_snapshot",
+    "restic_stored",
 ];
 
 /// Feeds decoders with mutated bytes, each for this many seconds (60), those named after that or all; needs a nightly

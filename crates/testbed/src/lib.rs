@@ -31,6 +31,7 @@ mod plugins;
 mod process;
 mod proxy;
 mod python;
+mod restic;
 mod s3;
 mod scripted;
 mod spans;
@@ -54,6 +55,7 @@ pub use plugins::{
 pub use process::{Daemon, free_port};
 pub use proxy::{ContainerCommand, Containers, Fault, Kill, Nth, Proxy, Ran, Rule, Seen};
 pub use python::with_python_packages;
+pub use restic::{RESTIC_VERSIONS, Restic};
 pub use s3::S3Server;
 pub use scripted::scripted_api_server;
 pub use spans::Spans;

@@ -1,0 +1,116 @@
+//! The index of a repository: in which pack each blob lies. It takes bounded memory: what is more lies sorted in a file of
+//! the scratch space.
+
+mod build;
+mod record;
+
+pub(crate) use build::IndexBuilder;
+
+use crate::{Id, ResticError};
+use record::{Record, SIZE};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+
+/// The buckets by the first two bytes of an ID, which is random.
+const BUCKETS: usize = 1 << 16;
+/// The most records that are read at once to find one.
+const READ_AT_ONCE: u64 = 512;
+
+/// The place of a blob.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Location {
+    /// The pack, as a number of this index.
+    pub pack: u32,
+    /// The offset in the pack.
+    pub offset: u32,
+    /// The bytes that it takes there.
+    pub length: u32,
+    /// Its plain bytes.
+    pub plain_length: u32,
+    /// True where it is compressed.
+    pub is_compressed: bool,
+}
+
+impl Location {
+    /// The range of the pack.
+    #[must_use]
+    pub fn range(&self) -> std::ops::Range<u64> {
+        let start = u64::from(self.offset);
+        start..start + u64::from(self.length)
+    }
+}
+
+/// An index that is complete.
+#[derive(Debug)]
+pub(crate) struct Index {
+    packs: Vec<Id>,
+    records: Records,
+    /// The first record of each bucket, and the number of all.
+    buckets: Vec<u64>,
+    folder: PathBuf,
+}
+
+#[derive(Debug)]
+enum Records {
+    Memory(Vec<u8>),
+    File(File),
+}
+
+impl Index {
+    /// The name of a pack.
+    pub(crate) fn pack(&self, number: u32) -> Option<&Id> {
+        self.packs.get(number as usize)
+    }
+
+    /// The blobs in it; one that several packs have counts several times.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> u64 {
+        self.buckets.last().copied().unwrap_or(0)
+    }
+
+    /// Finds a blob. This may read from the scratch space.
+    pub(crate) fn find(&self, id: &Id) -> Result<Option<Location>, ResticError> {
+        let bucket = record::bucket(id);
+        let (Some(&start), Some(&end)) = (self.buckets.get(bucket), self.buckets.get(bucket + 1)) else {
+            return Ok(None);
+        };
+        let (mut start, mut end) = (start, end);
+        // IDs are random, and only a repository that is made for it has so many in one bucket.
+        while end - start > READ_AT_ONCE {
+            let middle = start + (end - start) / 2;
+            let bytes = self.read(middle, 1)?;
+            let Some(record) = Record::parse(&bytes) else { return Ok(None) };
+            if record.id < *id {
+                start = middle + 1
+            } else {
+                end = middle + 1
+            }
+            if record.id == *id {
+                return Ok(Some(record.location));
+            }
+        }
+        let bytes = self.read(start, end - start)?;
+        Ok(bytes.chunks(SIZE).filter_map(Record::parse).find(|record| record.id == *id).map(|record| record.location))
+    }
+
+    /// Reads records.
+    fn read(&self, first: u64, count: u64) -> Result<Vec<u8>, ResticError> {
+        let (offset, length) = (first * SIZE as u64, count as usize * SIZE);
+        match &self.records {
+            Records::Memory(bytes) => {
+                let start = usize::try_from(offset).unwrap_or(usize::MAX);
+                Ok(bytes.get(start..start.saturating_add(length)).unwrap_or_default().to_vec())
+            }
+            Records::File(file) => {
+                let mut bytes = vec![0; length];
+                file.read_exact_at(&mut bytes, offset).map_err(|source| ResticError::Scratch {
+                    attempt: "read the index",
+                    path: self.folder.clone(),
+                    source,
+                })?;
+                Ok(bytes)
+            }
+        }
+    }
+}
