@@ -56,6 +56,7 @@ mod random_kills;
 mod references;
 mod refusals;
 mod repositories;
+mod repositories_of_restic;
 mod repositories_written;
 mod repository_compared;
 mod repository_deletion;

@@ -159,6 +159,7 @@ fn the_page_about_files_without_a_cluster_is_true() {
     let below = ground.path("bucket/kopia/shop");
     std::fs::create_dir_all(below.parent().expect("a parent")).expect("folders");
     std::fs::rename(ground.path("layout-flat"), &below).expect("rename");
+    crate::repositories_of_restic::unpack("v1", &ground.path("bucket/restic/old-shop"));
     let bin = ground.path("bin");
     std::fs::create_dir(&bin).expect("a folder");
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_lifeboat"), bin.join("lifeboat")).expect("a link");

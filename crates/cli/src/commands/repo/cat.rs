@@ -4,8 +4,7 @@ use super::{RepositoryArgs, SnapshotPath};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use futures::TryStreamExt;
-use lifeboat_kopia::format::directory::EntryType;
-use lifeboat_kopia::object;
+use lifeboat_mover::tree::EntryKind;
 use lifeboat_terminal::flags::globals::Globals;
 use std::io::Write;
 use std::process::ExitCode;
@@ -22,16 +21,16 @@ pub(crate) struct CatArgs {
 
 impl CatArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
-        let opened = self.repository.open(globals).await?;
-        let (snapshot, entry) = self.entry.find(&opened.repository).await?;
+        let opened = self.repository.open_source(globals).await?;
+        let (snapshot, entry) = self.entry.find_in(&opened.source).await?;
         let path = if self.entry.path.is_empty() { "the root" } else { &self.entry.path };
-        match &entry.entry_type {
-            EntryType::File | EntryType::Symlink => {}
-            EntryType::Directory => bail!("{path} of snapshot {} is a directory: name a file", snapshot.id),
-            EntryType::Unknown(word) => bail!("{path} of snapshot {} is of the type {word:?}", snapshot.id),
+        match &entry.kind {
+            EntryKind::File | EntryKind::Symlink | EntryKind::Special(_) => {}
+            EntryKind::Directory => bail!("{path} of snapshot {snapshot} is a directory: name a file"),
+            EntryKind::Unknown(word) => bail!("{path} of snapshot {snapshot} is of the type {word:?}"),
         }
-        let object = entry.object.with_context(|| format!("{path} of snapshot {} has no bytes", snapshot.id))?;
-        let mut bytes = object::bytes(opened.repository.contents(), &object);
+        let object = entry.object.with_context(|| format!("{path} of snapshot {snapshot} has no bytes"))?;
+        let mut bytes = opened.source.bytes(&object);
         let mut out = std::io::stdout().lock();
         while let Some(piece) = bytes.try_next().await? {
             out.write_all(&piece)?;

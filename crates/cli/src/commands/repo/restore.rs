@@ -3,7 +3,7 @@
 use super::{RepositoryArgs, SnapshotPath};
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use lifeboat_mover::restore::{Existing, RestoreOptions, RestoreReport, restore};
+use lifeboat_mover::restore::{Existing, RestoreOptions, RestoreReport, restore_from};
 use lifeboat_mover::{Progress, Totals};
 use lifeboat_object::printable;
 use lifeboat_terminal::flags::globals::Globals;
@@ -64,9 +64,8 @@ enum ExistingFiles {
 
 impl RestoreArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
-        let opened = self.repository.open(globals).await?;
-        let (snapshot, entry) = self.entry.find(&opened.repository).await?;
-        let repository = Arc::new(opened.repository.clone());
+        let opened = self.repository.open_source(globals).await?;
+        let (snapshot, entry) = self.entry.find_in(&opened.source).await?;
         let options = RestoreOptions {
             existing: match self.existing {
                 ExistingFiles::Update => Existing::Update,
@@ -84,9 +83,8 @@ impl RestoreArgs {
         let began = Instant::now();
         let line = || format!("restore: {}", describe(&progress.totals(), began.elapsed()));
         let interrupted = "the restore was interrupted: the same command goes on where it was";
-        let report = shown(line, interrupted, restore(&repository, &entry, &options, &progress)).await?;
-        let report =
-            report.with_context(|| format!("restore snapshot {} to {}", snapshot.id, self.target.display()))?;
+        let report = shown(line, interrupted, restore_from(&opened.source, &entry, &options, &progress)).await?;
+        let report = report.with_context(|| format!("restore snapshot {snapshot} to {}", self.target.display()))?;
         self.print(&report)?;
         Ok(if is_whole(&report) { ExitCode::SUCCESS } else { ExitCode::from(PARTIALLY_FAILED) })
     }
@@ -109,8 +107,10 @@ impl RestoreArgs {
                 "missingInSnapshot": report.missing_in_snapshot,
                 "ownersNotSet": report.owners_not_set,
                 "attributesNotSet": report.attributes_not_set,
+                "extendedAttributesNotSet": report.extended_attributes_not_set,
                 "unfinished": report.unfinished,
                 "namesChanged": report.names_changed,
+                "sockets": report.sockets,
                 "notCleared": report.not_cleared,
             });
             return print_resource(&value, output);
@@ -154,6 +154,11 @@ fn warnings(report: &RestoreReport) -> Vec<String> {
         (
             report.attributes_not_set,
             "entries of other owners keep their permissions and times: run it as root to set them",
+        ),
+        (report.sockets, "sockets are left out: the programs that listen make them"),
+        (
+            report.extended_attributes_not_set,
+            "extended attributes are not set: this user or the file system of the target cannot have them",
         ),
         (report.not_cleared, "directories keep what the snapshot may not have: it does not have all that was in them"),
     ];
