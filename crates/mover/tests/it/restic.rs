@@ -110,10 +110,15 @@ fn inodes(root: &Path) -> BTreeMap<String, u64> {
     entries(root).into_keys().map(inode).collect()
 }
 
-/// The entries of the tree that was saved.
-fn expected() -> BTreeMap<String, Value> {
+/// The entries of the tree that was saved, as a version has them: restic 0.14 has lost bytes of targets that are no UTF-8.
+fn expected(version: &str) -> BTreeMap<String, Value> {
     let all: Vec<Value> = serde_json::from_slice(&std::fs::read(folder().join("expected.json")).unwrap()).unwrap();
-    all.into_iter().map(|entry| (entry["path"].as_str().unwrap().to_owned(), entry)).collect()
+    let mut all: BTreeMap<_, _> =
+        all.into_iter().map(|entry| (entry["path"].as_str().unwrap().to_owned(), entry)).collect();
+    if version == "v1" {
+        all.get_mut("d/dangling").unwrap()["target"] = characters(OsStr::new("\u{fffd}/no")).into();
+    }
+    all
 }
 
 /// What can be compared by this user, and has no extended attributes, which the file system of the test may not know.
@@ -122,7 +127,9 @@ fn comparable(mut entries: BTreeMap<String, Value>) -> BTreeMap<String, Value> {
         let entry = entry.as_object_mut().unwrap();
         entry.remove("extendedAttributes");
         if !is_root() {
-            ["uid", "gid", "mode"].map(|key| entry.remove(key));
+            for key in ["uid", "gid", "mode"] {
+                entry.remove(key);
+            }
         }
     }
     entries
@@ -136,7 +143,7 @@ async fn a_volume_that_velero_saved_with_restic_comes_back_whole() {
         let root = newest(&repository).await;
         let report = run(&repository, &root, &options(target.path())).await;
         assert_eq!(failures(&report), [], "{version}");
-        assert_eq!(comparable(entries(target.path())), comparable(expected()), "{version}");
+        assert_eq!(comparable(entries(target.path())), comparable(expected(version)), "{version}");
         // Again: what is there is left alone, other names of a file too.
         let before = inodes(target.path());
         let report = run(&repository, &root, &options(target.path())).await;
@@ -157,7 +164,7 @@ async fn extended_attributes_come_back_where_the_file_system_has_them() {
         length.map_or_else(|_| String::new(), |length| hex::encode(&value[..length]))
     };
     let found = [read("one", "user.origin"), read("d", "user.on-directory")];
-    let expected = expected();
+    let expected = expected("v2");
     let wanted = [
         expected["one"]["extendedAttributes"]["user.origin"].as_str().unwrap(),
         expected["d"]["extendedAttributes"]["user.on-directory"].as_str().unwrap(),
