@@ -186,10 +186,10 @@ impl Transfer {
         match &self.request {
             TransferRequest::PodVolumeRestore(spec) => match spec.uploader_type {
                 UploaderType::Kopia | UploaderType::Unset => Support::Ours,
-                UploaderType::Restic => Support::Refused(
-                    "the volume was saved with restic, which this version does not read: restore it with Velero 1.18 or older"
-                        .to_owned(),
-                ),
+                UploaderType::Restic => Support::Refused(format!(
+                    "the volume was saved with restic, from which node agents restore nothing: {}",
+                    UploaderType::RESTIC_NEXT_STEP
+                )),
             },
             TransferRequest::PodVolumeBackup(spec) => match spec.uploader_type {
                 UploaderType::Kopia | UploaderType::Unset => Support::Ours,

@@ -8,6 +8,7 @@ pub(crate) use build::IndexBuilder;
 
 use crate::{Id, ResticError};
 use record::{Record, SIZE};
+use std::cmp::Ordering;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
@@ -81,13 +82,10 @@ impl Index {
             let middle = start + (end - start) / 2;
             let bytes = self.read(middle, 1)?;
             let Some(record) = Record::parse(&bytes) else { return Ok(None) };
-            if record.id < *id {
-                start = middle + 1
-            } else {
-                end = middle + 1
-            }
-            if record.id == *id {
-                return Ok(Some(record.location));
+            match record.id.cmp(id) {
+                Ordering::Less => start = middle + 1,
+                Ordering::Equal => return Ok(Some(record.location)),
+                Ordering::Greater => end = middle,
             }
         }
         let bytes = self.read(start, end - start)?;

@@ -172,7 +172,9 @@ fn a_new_transfer_is_accepted_when_target_and_queue_allow_it() {
             PodVolumeRestore,
             json!({"uploaderType": "restic"}),
             Ending::failed(
-                "the volume was saved with restic, which this version does not read: restore it with Velero 1.18 or older",
+                "the volume was saved with restic, from which node agents restore nothing: get its files with \"lifeboat repo \
+                 restore --format restic --velero NAMESPACE --bucket URL SNAPSHOT TARGET\"; \"lifeboat repo snapshots\" with the \
+                 same flags lists what is there",
             ),
         ),
     ] {

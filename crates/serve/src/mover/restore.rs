@@ -8,6 +8,7 @@ use super::repository::VolumeRepository;
 use super::resource::RestoreResource;
 use super::role::{Done, MoverEnv, Transfer, Work, perform};
 use super::source::{flag, number};
+use lifeboat_api::UploaderType;
 use lifeboat_kopia::Repository;
 use lifeboat_kopia::format::directory::DirectoryEntry;
 use lifeboat_kopia::snapshot::Snapshot;
@@ -31,8 +32,8 @@ async fn fill<R: RestoreResource>(work: Work<'_, R>) -> Result<Done, Failure> {
     let source = work.resource.source();
     let volume = &work.transfer.volume;
     if source.is_restic {
-        let text = "the snapshot was made with restic, which this version cannot read: restore it with Velero";
-        return Err(Failure::Failed(text.to_owned()));
+        let next = UploaderType::RESTIC_NEXT_STEP;
+        return Err(Failure::Failed(format!("the snapshot was made with restic, which movers do not read: {next}")));
     }
     if source.snapshot.is_empty() {
         return Err(Failure::Failed(

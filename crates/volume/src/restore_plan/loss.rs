@@ -1,5 +1,7 @@
 //! Reasons why the data of a volume does not come back, in words.
 
+use lifeboat_api::UploaderType;
+
 /// A method of saving data by which a restore brings nothing back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum UnsupportedMethod {
@@ -20,7 +22,7 @@ impl UnsupportedMethod {
             Self::DataMovement => {
                 "a CSI snapshot that was moved into a repository, and no node agent is there that brings it back"
             }
-            Self::Restic => "a repository of restic, which this version cannot read",
+            Self::Restic => "a repository of restic, from which a restore brings nothing back",
         }
     }
 
@@ -31,7 +33,7 @@ impl UnsupportedMethod {
             Self::FsBackup | Self::DataMovement => {
                 "install the node agent (install --use-node-agent) and make another Restore for the server"
             }
-            Self::Restic => "restore it from another backup",
+            Self::Restic => UploaderType::RESTIC_NEXT_STEP,
         }
     }
 }
@@ -85,7 +87,7 @@ impl Loss {
             Self::WithClaim => "comes with claims that are not part of this restore",
             Self::WithPod => "comes with pods that are not part of this restore",
             Self::NotWanted => "was not asked for",
-            Self::Unsupported(UnsupportedMethod::Restic) => "is in a form that this version cannot read",
+            Self::Unsupported(UnsupportedMethod::Restic) => "is in a repository of restic",
             Self::Unsupported(_) => "is in a repository, and no node agent is there",
         }
     }

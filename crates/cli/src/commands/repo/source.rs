@@ -74,7 +74,7 @@ async fn warn_of_locks(repository: &Repository) -> Result<()> {
 
 /// The part of a location's bucket that holds the repository of restic of a namespace.
 pub(super) fn restic_of_velero(bucket: Arc<dyn BlobStore>, namespace: &str) -> Arc<dyn BlobStore> {
-    Arc::new(Prefixed::new(bucket, &restic_prefix(namespace)))
+    Arc::new(Prefixed::new(bucket, restic_prefix(namespace)))
 }
 
 /// The prefix of that repository.
