@@ -11,6 +11,7 @@ mod directory;
 mod extra;
 mod file;
 mod hard_links;
+mod in_place;
 mod link;
 mod listing;
 mod names;
@@ -23,7 +24,7 @@ mod target;
 mod walk;
 mod zeros;
 
-use crate::tree::{Entry, EntryKind, Source};
+use crate::tree::{EntryKind, Source, SourceEntry};
 use crate::{MoverError, Progress};
 use futures::TryFutureExt;
 use hard_links::HardLinks;
@@ -67,7 +68,7 @@ pub async fn restore(
 /// that no later run takes them for finished.
 pub async fn restore_from(
     source: &Source,
-    root: &Entry,
+    root: &SourceEntry,
     options: &RestoreOptions,
     progress: &Arc<Progress>,
 ) -> Result<RestoreReport, MoverError> {
@@ -128,7 +129,7 @@ async fn transfer(source: &Source, run: &Arc<Run>, step: Step) -> Result<(), End
 }
 
 /// Tells the progress how much is to come.
-fn expect(root: &Entry, progress: &Progress) {
+fn expect(root: &SourceEntry, progress: &Progress) {
     let (files, bytes) = match (root.expected, &root.kind) {
         (Some(expected), _) => expected,
         (None, EntryKind::File) => (1, root.size),

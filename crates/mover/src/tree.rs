@@ -2,9 +2,10 @@
 
 mod entry;
 mod kopia;
+mod reader;
 mod restic;
 
-pub use entry::{Attributes, Entry, EntryKind, ExtendedAttribute, Object, SpecialFile};
+pub use entry::{Attributes, EntryKind, ExtendedAttribute, Object, SourceEntry, SpecialFile};
 
 use crate::RepositoryError;
 use bytes::Bytes;
@@ -15,6 +16,7 @@ use lifeboat_kopia::Repository;
 use std::sync::Arc;
 
 pub(crate) use entry::{Extent as TreeExtent, Stored};
+pub(crate) use reader::Reader;
 
 /// An open repository of either format.
 #[derive(Debug, Clone)]
@@ -25,21 +27,12 @@ pub enum Source {
     Restic(lifeboat_restic::Repository),
 }
 
-/// A consumer of what a plan of reads gives, whatever the format.
-pub(crate) trait Reader<T>: Send + Sync + 'static {
-    /// Takes the bytes of an extent for all that wanted it. False ends the reading.
-    fn take(&self, bytes: &Bytes, tags: Vec<T>) -> bool;
-
-    /// Takes note that the bytes cannot be had. False ends the reading.
-    fn fail(&self, error: &RepositoryError, tags: Vec<T>) -> bool;
-}
-
 impl Source {
     /// Gives the entries of a directory in the order of the repository.
     ///
     /// # Errors
     /// Of the stream: a directory that is missing or damaged. An entry that cannot be restored is none of them.
-    pub fn entries(&self, directory: &Object) -> BoxStream<'static, Result<Entry, RepositoryError>> {
+    pub fn entries(&self, directory: &Object) -> BoxStream<'static, Result<SourceEntry, RepositoryError>> {
         match (self, directory) {
             (Self::Kopia(repository), Object::Kopia(object)) => kopia::entries(repository, object),
             (Self::Restic(repository), Object::Tree(tree)) => restic::entries(repository, *tree),

@@ -1,16 +1,14 @@
 //! A repository that is open.
 
-mod open;
+pub(crate) mod open;
 mod trees;
-
-pub use open::{Lock, OpenOptions};
 
 use crate::cache::BlobCache;
 use crate::crypto::Key;
 use crate::format::snapshot::SnapshotDocument;
 use crate::format::stored;
-use crate::index::Index;
-use crate::read_plan::ReadLimits;
+use crate::index::BlobIndex;
+use crate::limits::ReadLimits;
 use crate::tasks::blocking;
 use crate::{Id, Location, ResticError, paths};
 use bytes::Bytes;
@@ -29,14 +27,14 @@ const AHEAD: usize = 4;
 /// An open repository. Everything that reads it shares one.
 #[derive(Debug, Clone)]
 pub struct Repository {
-    inner: Arc<Inner>,
+    inner: Arc<Opened>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct Opened {
     store: Arc<dyn BlobStore>,
     key: Key,
-    index: Index,
+    index: BlobIndex,
     cache: BlobCache,
     limits: ReadLimits,
 }

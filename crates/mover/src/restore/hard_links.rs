@@ -1,13 +1,13 @@
 //! Further names of files. They are made when everything else is there.
 
 use super::directory::Directory;
+use super::in_place::{keeps, kind, look, make_room};
 use super::names::refusal;
-use super::prepare::{keeps, kind, look, make_room};
 use super::run::{Ended, Run};
 use crate::failure::Failed;
 use crate::handles::Identity;
 use crate::progress::add;
-use crate::tree::{Attributes, Entry, EntryKind};
+use crate::tree::{Attributes, EntryKind, SourceEntry};
 use rustix::fs::{AtFlags, linkat};
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -40,7 +40,7 @@ struct FurtherName {
 
 impl HardLinks {
     /// Keeps an entry that is a further name of a file for later. Any other is given back.
-    pub(super) fn keep_further(&self, directory: &Arc<Directory>, entry: Entry) -> Option<Entry> {
+    pub(super) fn keep_further(&self, directory: &Arc<Directory>, entry: SourceEntry) -> Option<SourceEntry> {
         let (EntryKind::File, Some(identity), Some(attributes)) =
             (&entry.kind, entry.hard_link, entry.attributes.clone())
         else {

@@ -2,7 +2,7 @@
 
 use super::names::{KnownNames, Names};
 use crate::RepositoryError;
-use crate::tree::{Entry, Object, Source};
+use crate::tree::{Object, Source, SourceEntry};
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
 use lifeboat_kopia::snapshot::EntryState;
@@ -14,7 +14,7 @@ const BATCH: usize = 256;
 pub(super) struct Listing {
     source: Source,
     object: Object,
-    entries: Option<BoxStream<'static, Result<Entry, RepositoryError>>>,
+    entries: Option<BoxStream<'static, Result<SourceEntry, RepositoryError>>>,
     taken: usize,
     /// The entries before its end, or before what cannot be read.
     count: usize,
@@ -62,7 +62,7 @@ impl Listing {
     }
 
     /// Gives the next entries; none at the end.
-    pub(super) async fn next_batch(&mut self) -> Result<Vec<Entry>, RepositoryError> {
+    pub(super) async fn next_batch(&mut self) -> Result<Vec<SourceEntry>, RepositoryError> {
         let wanted = BATCH.min(self.count - self.taken.min(self.count));
         let mut batch = Vec::with_capacity(wanted);
         if wanted == 0 {

@@ -1,8 +1,8 @@
 //! The first step with an entry: what is in its place, and what is to be done.
 
 use super::directory::{DIRECTORY, Directory, OpenDirectory};
-use super::extra::remove_tree;
 use super::file::{FilePlace, FileTask};
+use super::in_place::{keeps, kind, look, make_room};
 use super::link::{LinkTask, MAX_TARGET};
 use super::names::refusal;
 use super::options::Existing;
@@ -11,9 +11,9 @@ use super::special::prepare_special;
 use crate::failure::Failed;
 use crate::handles::{MAX_DEPTH, open_beneath, too_deep};
 use crate::progress::add;
-use crate::tree::{Attributes, Entry, EntryKind, Object};
+use crate::tree::{Attributes, EntryKind, Object, SourceEntry};
 use lifeboat_kopia::snapshot::EntryState;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, chmod, fchmod, fstat, mkdirat, readlinkat, statat, unlinkat};
+use rustix::fs::{Mode, OFlags, Stat, chmod, fchmod, fstat, mkdirat, readlinkat};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -55,7 +55,7 @@ pub(super) struct FileStep {
 }
 
 /// Looks at the places of entries of a directory. Those that fail or are finished give no step.
-pub(super) fn prepare(run: &Run, directory: &Arc<Directory>, entries: Vec<Entry>) -> Result<Vec<Step>, Ended> {
+pub(super) fn prepare(run: &Run, directory: &Arc<Directory>, entries: Vec<SourceEntry>) -> Result<Vec<Step>, Ended> {
     let mut steps = Vec::with_capacity(entries.len());
     for entry in entries {
         let _step = run.enter()?;
@@ -87,7 +87,7 @@ pub(super) fn prepare_entry(
     run: &Run,
     directory: &Arc<Directory>,
     name: &OsStr,
-    entry: &Entry,
+    entry: &SourceEntry,
 ) -> Result<Option<Step>, Failed> {
     let Some(attributes) = entry.attributes.clone() else {
         return Err(Failed::Because("it has neither mode nor owner".to_owned()));
@@ -122,44 +122,6 @@ pub(super) fn prepare_entry(
         }
         EntryKind::Unknown(word) => Err(Failed::Because(format!("its type {word:?} is not known"))),
         EntryKind::Special(_) => Ok(None),
-    }
-}
-
-pub(super) fn look(at: &File, name: &OsStr) -> Result<Option<Stat>, Failed> {
-    match statat(at, name, AtFlags::SYMLINK_NOFOLLOW) {
-        Ok(stat) => Ok(Some(stat)),
-        Err(Errno::NOENT) => Ok(None),
-        Err(e) => Err(Failed::to("look at its place")(e)),
-    }
-}
-
-pub(super) fn kind(stat: &Stat) -> FileType {
-    FileType::from_raw_mode(stat.st_mode)
-}
-
-/// Removes what is in the place of something else.
-pub(super) fn make_room(run: &Run, directory: &Directory, name: &OsStr, stat: &Stat) -> Result<(), Failed> {
-    let at = directory.file(run)?;
-    if !kind(stat).is_dir() {
-        return unlinkat(&at, name, AtFlags::empty()).map_err(Failed::to("remove what is in its place"));
-    }
-    match unlinkat(&at, name, AtFlags::REMOVEDIR) {
-        Err(Errno::NOTEMPTY | Errno::EXIST) if run.options.delete_extra => {
-            run.note(|report| report.deleted += 1);
-            remove_tree(run, &at, name, directory.device())
-        }
-        Err(Errno::NOTEMPTY | Errno::EXIST) => {
-            let why = "a directory that is not empty is in its place; it is removed only where entries that the snapshot does not have are deleted";
-            Err(Failed::Because(why.to_owned()))
-        }
-        other => other.map_err(Failed::to("remove the directory in its place")),
-    }
-}
-
-pub(super) fn keeps(run: &Run) -> Result<(), Failed> {
-    match run.options.existing {
-        Existing::Keep => Err(Failed::Because("it is there already, and what is there is kept".to_owned())),
-        _ => Ok(()),
     }
 }
 

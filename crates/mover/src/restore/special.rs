@@ -1,7 +1,7 @@
 //! Pipes and devices, which have no bytes. They are made at once.
 
 use super::directory::Directory;
-use super::prepare::{keeps, kind, look, make_room};
+use super::in_place::{keeps, kind, look, make_room};
 use super::run::Run;
 use crate::failure::Failed;
 use crate::handles::open_beneath;

@@ -6,7 +6,7 @@ use super::options::RestoreOptions;
 use super::prepare::{Child, FileStep, Step, open_writable, prepare_entry};
 use super::run::Run;
 use crate::failure::Failed;
-use crate::tree::{Entry, EntryKind, Source};
+use crate::tree::{EntryKind, Source, SourceEntry};
 use crate::{MoverError, RepositoryError};
 use futures::TryStreamExt;
 use lifeboat_kopia::snapshot::EntryState;
@@ -22,11 +22,11 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(super) enum Plan {
     /// A tree into a folder.
-    Tree(Entry),
+    Tree(SourceEntry),
     /// A file or symlink at a path.
-    Single(Entry),
+    Single(SourceEntry),
     /// A file onto a device.
-    Device(Entry),
+    Device(SourceEntry),
 }
 
 fn failed(attempt: &'static str, path: &Path) -> impl Fn(std::io::Error) -> MoverError {
@@ -47,7 +47,7 @@ fn look(path: &Path) -> Result<Option<Metadata>, MoverError> {
 }
 
 /// Decides what goes where. Nothing is changed.
-pub(super) async fn plan(source: &Source, root: &Entry, options: &RestoreOptions) -> Result<Plan, MoverError> {
+pub(super) async fn plan(source: &Source, root: &SourceEntry, options: &RestoreOptions) -> Result<Plan, MoverError> {
     let plan = choose(source, root, options).await?;
     match (&plan, options.length) {
         (Plan::Tree(_), Some(length)) => Err(refused(
@@ -58,7 +58,7 @@ pub(super) async fn plan(source: &Source, root: &Entry, options: &RestoreOptions
     }
 }
 
-async fn choose(source: &Source, root: &Entry, options: &RestoreOptions) -> Result<Plan, MoverError> {
+async fn choose(source: &Source, root: &SourceEntry, options: &RestoreOptions) -> Result<Plan, MoverError> {
     let path = &options.target;
     let found = look(path)?;
     let is_device = found.as_ref().is_some_and(|found| found.file_type().is_block_device());
@@ -92,7 +92,7 @@ async fn choose(source: &Source, root: &Entry, options: &RestoreOptions) -> Resu
 }
 
 /// The file that is the only entry of a directory.
-async fn only_file(source: &Source, root: &Entry) -> Result<Option<Entry>, RepositoryError> {
+async fn only_file(source: &Source, root: &SourceEntry) -> Result<Option<SourceEntry>, RepositoryError> {
     let Some(object) = &root.object else { return Ok(None) };
     let mut children = source.entries(object);
     let (Some(first), None) = (children.try_next().await?, children.try_next().await?) else { return Ok(None) };
@@ -108,7 +108,7 @@ pub(super) fn open(run: &Run, plan: Plan) -> Result<Option<Step>, MoverError> {
     }
 }
 
-fn open_tree(run: &Run, root: &Entry) -> Result<Step, MoverError> {
+fn open_tree(run: &Run, root: &SourceEntry) -> Result<Step, MoverError> {
     let path = &run.options.target;
     let object =
         root.object.clone().ok_or_else(|| refused(path, "the snapshot refers to no object that can be read"))?;
@@ -145,7 +145,7 @@ fn place(path: &Path) -> Result<Arc<Directory>, MoverError> {
     Directory::root(opened).map_err(|e| refused(path, &e.to_string()))
 }
 
-fn open_single(run: &Run, entry: &Entry) -> Result<Option<Step>, MoverError> {
+fn open_single(run: &Run, entry: &SourceEntry) -> Result<Option<Step>, MoverError> {
     let target = &run.options.target;
     // A link to a file stands for the file, but for one that is replaced by a link.
     let path: PathBuf = match entry.kind {
@@ -160,7 +160,7 @@ fn open_single(run: &Run, entry: &Entry) -> Result<Option<Step>, MoverError> {
     })
 }
 
-fn open_device(run: &Run, entry: &Entry) -> Result<Step, MoverError> {
+fn open_device(run: &Run, entry: &SourceEntry) -> Result<Step, MoverError> {
     let path = &run.options.target;
     let object =
         entry.object.clone().ok_or_else(|| refused(path, "the snapshot refers to no object that can be read"))?;

@@ -13,7 +13,7 @@ use super::sink::{Piece, PieceTarget};
 use crate::RepositoryError;
 use crate::failure::Failed;
 use crate::progress::add;
-use crate::tree::{Entry, Object, Source, Stored, TreeExtent as Extent};
+use crate::tree::{Object, Source, SourceEntry, Stored, TreeExtent as Extent};
 use futures::TryStreamExt;
 use lifeboat_kopia::snapshot::EntryState;
 use std::collections::VecDeque;
@@ -104,7 +104,7 @@ impl Walk {
     }
 
     /// Works on some entries of a directory.
-    async fn batch(&self, frame: &mut Frame, batch: Vec<Entry>) -> Result<(), Ended> {
+    async fn batch(&self, frame: &mut Frame, batch: Vec<SourceEntry>) -> Result<(), Ended> {
         let directory = frame.child.directory.clone();
         let mut entries = Vec::with_capacity(batch.len());
         for entry in batch {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// An entry of a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct SourceEntry {
     /// Its name, which may be anything.
     pub name: OsString,
     /// True where bytes of the name are lost in the repository.

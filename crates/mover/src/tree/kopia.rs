@@ -1,7 +1,7 @@
 //! Trees of kopia's format.
 
-use super::Reader;
-use super::entry::{Attributes, Entry, EntryKind, Extent, Object, Stored};
+use super::entry::{Attributes, EntryKind, Extent, Object, SourceEntry, Stored};
+use super::reader::Reader;
 use crate::RepositoryError;
 use bytes::Bytes;
 use futures::stream::BoxStream;
@@ -17,13 +17,13 @@ use std::sync::Arc;
 /// The listings that are read ahead at once.
 const LISTINGS_AHEAD: usize = 32;
 
-impl From<&DirectoryEntry> for Entry {
+impl From<&DirectoryEntry> for SourceEntry {
     fn from(entry: &DirectoryEntry) -> Self {
         TreeEntry::new(entry.clone()).into()
     }
 }
 
-impl From<TreeEntry> for Entry {
+impl From<TreeEntry> for SourceEntry {
     fn from(TreeEntry { entry, state }: TreeEntry) -> Self {
         let summary = entry.summary.as_ref();
         let is_complete = summary.is_none_or(|summary| {
@@ -59,8 +59,8 @@ impl From<TreeEntry> for Entry {
 pub(super) fn entries(
     repository: &Repository,
     directory: &ObjectId,
-) -> BoxStream<'static, Result<Entry, RepositoryError>> {
-    snapshot::entries(repository.contents(), directory).map_ok(Entry::from).err_into().boxed()
+) -> BoxStream<'static, Result<SourceEntry, RepositoryError>> {
+    snapshot::entries(repository.contents(), directory).map_ok(SourceEntry::from).err_into().boxed()
 }
 
 pub(super) fn bytes(repository: &Repository, object: &ObjectId) -> BoxStream<'static, Result<Bytes, RepositoryError>> {

@@ -1,7 +1,7 @@
 //! Trees of restic's format.
 
-use super::Reader;
-use super::entry::{Attributes, Entry, EntryKind, ExtendedAttribute, Extent, Object, SpecialFile, Stored};
+use super::entry::{Attributes, EntryKind, ExtendedAttribute, Extent, Object, SourceEntry, SpecialFile, Stored};
+use super::reader::Reader;
 use crate::RepositoryError;
 use bytes::Bytes;
 use futures::stream::BoxStream;
@@ -15,7 +15,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::sync::Arc;
 
-impl Entry {
+impl SourceEntry {
     /// The root of a snapshot of restic. Of the folder itself restic keeps no mode, owner or time.
     pub fn root_of_restic(tree: Id) -> Self {
         Self {
@@ -34,7 +34,7 @@ impl Entry {
     }
 }
 
-impl From<Node> for Entry {
+impl From<Node> for SourceEntry {
     fn from(node: Node) -> Self {
         let (kind, object) = match node.kind {
             NodeKind::File(pieces) => (EntryKind::File, Some(Object::Pieces(pieces.into()))),
@@ -71,11 +71,11 @@ impl From<Node> for Entry {
     }
 }
 
-pub(super) fn entries(repository: &Repository, tree: Id) -> BoxStream<'static, Result<Entry, RepositoryError>> {
+pub(super) fn entries(repository: &Repository, tree: Id) -> BoxStream<'static, Result<SourceEntry, RepositoryError>> {
     let repository = repository.clone();
     let nodes = async move {
         let nodes = repository.tree(&tree).await?;
-        Ok::<_, RepositoryError>(futures::stream::iter(nodes.into_iter().map(|node| Ok(Entry::from(node)))))
+        Ok::<_, RepositoryError>(futures::stream::iter(nodes.into_iter().map(|node| Ok(SourceEntry::from(node)))))
     };
     futures::stream::once(nodes).try_flatten().boxed()
 }

@@ -6,7 +6,7 @@ use crate::tree::rows;
 use lifeboat_bucket::Directory;
 use lifeboat_mover::Progress;
 use lifeboat_mover::restore::restore_from;
-use lifeboat_mover::tree::{Entry, Source};
+use lifeboat_mover::tree::{Source, SourceEntry};
 use lifeboat_restic::{OpenOptions, Repository, ResticError};
 use lifeboat_testbed::Restic;
 use std::path::Path;
@@ -51,7 +51,7 @@ async fn reads_what_is_written_by(version: &str, format: &str) {
             ("velero", format!("backup=b{n}").as_str())
         );
         let target = folder.path().join(format!("target-{n}"));
-        let root = Entry::root_of_restic(document.tree);
+        let root = SourceEntry::root_of_restic(document.tree);
         let progress = Arc::new(Progress::default());
         for _ in 0..2 {
             let report = restore_from(&source, &root, &options(&target), &progress).await.unwrap();

@@ -4,7 +4,7 @@ use crate::fixture::{failures, is_root, options};
 use lifeboat_bucket::{BlobStore, Memory, PutOptions};
 use lifeboat_mover::Progress;
 use lifeboat_mover::restore::{RestoreOptions, RestoreReport, restore_from};
-use lifeboat_mover::tree::{Entry, Source};
+use lifeboat_mover::tree::{Source, SourceEntry};
 use lifeboat_restic::{OpenOptions, Repository};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -40,12 +40,12 @@ async fn open(store: Arc<Memory>, scratch: &Path) -> Repository {
 }
 
 /// The root of the newest snapshot.
-async fn newest(repository: &Repository) -> Entry {
+async fn newest(repository: &Repository) -> SourceEntry {
     let snapshots = repository.snapshots().await.unwrap();
-    Entry::root_of_restic(snapshots.last().unwrap().document.as_ref().unwrap().tree)
+    SourceEntry::root_of_restic(snapshots.last().unwrap().document.as_ref().unwrap().tree)
 }
 
-async fn run(repository: &Repository, root: &Entry, options: &RestoreOptions) -> RestoreReport {
+async fn run(repository: &Repository, root: &SourceEntry, options: &RestoreOptions) -> RestoreReport {
     let source = Source::Restic(repository.clone());
     restore_from(&source, root, options, &Arc::new(Progress::default())).await.unwrap()
 }
@@ -121,7 +121,7 @@ fn expected(version: &str) -> BTreeMap<String, Value> {
     all
 }
 
-/// What can be compared by this user, and has no extended attributes, which the file system of the test may not know.
+/// The part that this user can compare, without extended attributes, which the file system of the test may not know.
 fn comparable(mut entries: BTreeMap<String, Value>) -> BTreeMap<String, Value> {
     for entry in entries.values_mut() {
         let entry = entry.as_object_mut().unwrap();

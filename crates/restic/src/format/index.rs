@@ -56,17 +56,17 @@ pub fn read(plain: &[u8], take: &mut dyn FnMut(Pack) -> Result<(), FormatError>)
         }
     };
     let mut deserializer = serde_json::Deserializer::from_slice(plain);
-    let read = deserializer.deserialize_map(Document(&mut take)).and_then(|()| deserializer.end());
+    let read = deserializer.deserialize_map(IndexFile(&mut take)).and_then(|()| deserializer.end());
     match (refused, read) {
         (Some(error), _) => Err(error),
         (None, read) => Ok(read?),
     }
 }
 
-struct Document<'a>(&'a mut dyn FnMut(Pack) -> bool);
+struct IndexFile<'a>(&'a mut dyn FnMut(Pack) -> bool);
 struct Packs<'a>(&'a mut dyn FnMut(Pack) -> bool);
 
-impl<'de> Visitor<'de> for Document<'_> {
+impl<'de> Visitor<'de> for IndexFile<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

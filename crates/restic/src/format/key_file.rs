@@ -23,7 +23,7 @@ pub struct KeyFile {
 }
 
 #[derive(Deserialize)]
-struct Document {
+struct KeyFileJson {
     kdf: String,
     #[serde(rename = "N")]
     n: u64,
@@ -58,11 +58,11 @@ impl KeyFile {
     /// # Errors
     /// Other JSON, a derivation other than scrypt, parameters that take more memory or time than is reasonable.
     pub fn parse(bytes: &[u8]) -> Result<Self, FormatError> {
-        let document: Document = serde_json::from_slice(bytes)?;
+        let document: KeyFileJson = serde_json::from_slice(bytes)?;
         if document.kdf != "scrypt" {
             return Err(FormatError::new(format_args!("its key is derived by {:?}, not by scrypt", document.kdf)));
         }
-        let Document { n, r, p, .. } = document;
+        let KeyFileJson { n, r, p, .. } = document;
         let memory = n.checked_mul(128).and_then(|bytes| bytes.checked_mul(r.into()));
         let is_small =
             |memory: u64| memory <= MAX_MEMORY && memory.checked_mul(p.into()).is_some_and(|work| work <= MAX_WORK);

@@ -26,12 +26,12 @@ pub struct SnapshotDocument {
     pub tags: Vec<String>,
     /// Numbers that restic has kept since 0.17.
     #[serde(default)]
-    pub summary: Option<Summary>,
+    pub summary: Option<SnapshotSummary>,
 }
 
 /// Numbers of a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Summary {
+pub struct SnapshotSummary {
     /// The end of the backup.
     #[serde(default)]
     pub backup_end: Option<Timestamp>,
@@ -85,7 +85,10 @@ mod tests {
         );
         let new = SnapshotDocument::parse(new.as_bytes()).unwrap();
         let end = Some("2026-07-05T07:52:51Z".parse().unwrap());
-        assert_eq!(new.summary, Some(Summary { backup_end: end, total_files_processed: 3, total_bytes_processed: 70 }));
+        assert_eq!(
+            new.summary,
+            Some(SnapshotSummary { backup_end: end, total_files_processed: 3, total_bytes_processed: 70 })
+        );
         assert!(new.paths.is_empty() && new.tags.is_empty());
         assert!(SnapshotDocument::parse(b"{}").is_err());
     }

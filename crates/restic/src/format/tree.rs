@@ -53,7 +53,7 @@ pub enum NodeKind {
 }
 
 #[derive(Deserialize)]
-struct Document {
+struct TreeJson {
     nodes: Option<Vec<NodeDocument>>,
 }
 
@@ -97,7 +97,7 @@ struct Attribute {
 /// # Errors
 /// Other JSON, a name or attribute that is not in its form.
 pub fn read(plain: &[u8]) -> Result<Vec<Node>, FormatError> {
-    let document: Document = serde_json::from_slice(plain)?;
+    let document: TreeJson = serde_json::from_slice(plain)?;
     document.nodes.unwrap_or_default().into_iter().map(node).collect()
 }
 

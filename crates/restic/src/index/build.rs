@@ -1,7 +1,8 @@
 //! An index in the making: records are sorted in runs, and the runs are merged.
 
-use super::record::{Record, SIZE, bucket};
-use super::{BUCKETS, Index, Location, Records};
+use super::location::Location;
+use super::lookup::{BUCKETS, BlobIndex, Records};
+use super::record::{BlobRecord, SIZE, bucket};
 use crate::format::FormatError;
 use crate::format::index::{Blob, Pack};
 use crate::format::stored::MAX_PLAIN;
@@ -19,7 +20,7 @@ pub(crate) struct IndexBuilder {
     /// The most records in memory.
     limit: usize,
     packs: Vec<Id>,
-    records: Vec<Record>,
+    records: Vec<BlobRecord>,
     runs: Vec<File>,
     files: u64,
 }
@@ -38,7 +39,7 @@ impl IndexBuilder {
         self.packs.push(pack.id);
         for blob in &pack.blobs {
             let location = location(number, blob).map_err(|e| damaged(&pack.id, e))?;
-            self.records.push(Record { id: blob.id, location });
+            self.records.push(BlobRecord { id: blob.id, location });
             if self.records.len() >= self.limit {
                 self.spill()?;
             }
@@ -76,7 +77,7 @@ impl IndexBuilder {
     }
 
     /// Ends the adding.
-    pub(crate) fn finish(mut self) -> Result<Index, ResticError> {
+    pub(crate) fn finish(mut self) -> Result<BlobIndex, ResticError> {
         let mut buckets = Buckets::default();
         let records = if self.runs.is_empty() {
             self.records.sort_unstable();
@@ -91,7 +92,7 @@ impl IndexBuilder {
             self.spill()?;
             Records::File(self.merge(&mut buckets)?)
         };
-        Ok(Index { packs: self.packs, records, buckets: buckets.finish(), folder: self.folder })
+        Ok(BlobIndex { packs: self.packs, records, buckets: buckets.finish(), folder: self.folder })
     }
 
     fn merge(&mut self, buckets: &mut Buckets) -> Result<File, ResticError> {
@@ -118,10 +119,10 @@ impl IndexBuilder {
 }
 
 /// The next record of a run.
-fn next(run: &mut impl Read) -> std::io::Result<Option<Record>> {
+fn next(run: &mut impl Read) -> std::io::Result<Option<BlobRecord>> {
     let mut bytes = [0; SIZE];
     match run.read_exact(&mut bytes) {
-        Ok(()) => Ok(Record::parse(&bytes)),
+        Ok(()) => Ok(BlobRecord::parse(&bytes)),
         Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => Ok(None),
         Err(e) => Err(e),
     }
@@ -185,7 +186,7 @@ mod tests {
         Blob { id: id(&name.to_be_bytes()), offset, length: 100, uncompressed_length }
     }
 
-    fn build(memory: u64, packs: &[Pack]) -> (tempfile::TempDir, Index) {
+    fn build(memory: u64, packs: &[Pack]) -> (tempfile::TempDir, BlobIndex) {
         let folder = tempfile::tempdir().unwrap();
         let mut builder = IndexBuilder::new(folder.path(), memory);
         for pack in packs {

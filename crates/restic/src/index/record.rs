@@ -1,6 +1,6 @@
 //! A blob of the index as bytes that can be sorted.
 
-use super::Location;
+use super::location::Location;
 use crate::Id;
 
 /// The bytes of a record.
@@ -8,7 +8,7 @@ pub(super) const SIZE: usize = 48;
 
 /// A blob and its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Record {
+pub(super) struct BlobRecord {
     pub(super) id: Id,
     pub(super) location: Location,
 }
@@ -19,7 +19,7 @@ pub(super) fn bucket(id: &Id) -> usize {
     usize::from(u16::from_be_bytes([high, low]))
 }
 
-impl Record {
+impl BlobRecord {
     /// Writes it. The plain length of a blob that is not compressed follows from its length.
     pub(super) fn bytes(&self) -> [u8; SIZE] {
         let Location { pack, offset, length, plain_length, is_compressed } = self.location;
@@ -33,7 +33,7 @@ impl Record {
         bytes
     }
 
-    /// Reads what [`Record::bytes`] has written.
+    /// Reads what [`BlobRecord::bytes`] has written.
     pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
         let (id, rest) = bytes.split_first_chunk::<32>()?;
         let number = |index: usize| {

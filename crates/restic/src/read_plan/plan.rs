@@ -1,5 +1,6 @@
 //! The plan of a window: which ranges of which packs. Pure.
 
+use crate::limits::ReadLimits;
 use crate::{Id, Location};
 use std::ops::Range;
 
@@ -12,35 +13,9 @@ pub struct Wanted<T> {
     pub tag: T,
 }
 
-/// Limits of the reading.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ReadLimits {
-    /// The bytes in flight and decrypted. A request that is larger than that goes alone.
-    pub memory: u64,
-    /// The most requests at once.
-    pub requests: usize,
-    /// The threads that decrypt.
-    pub threads: usize,
-    /// The longest gap between two blobs of a pack that is read along.
-    pub gap: u64,
-    /// The longest range of one request, but for a single blob that is longer.
-    pub range: u64,
-    /// The blobs that are sorted at once.
-    pub window: usize,
-}
-
-impl ReadLimits {
-    /// Limits for so much memory and so many threads.
-    #[must_use]
-    pub fn new(memory: u64, threads: usize) -> Self {
-        let range = (memory / 8).clamp(256 << 10, 16 << 20);
-        Self { memory, requests: 32, threads: threads.max(1), gap: 256 << 10, range, window: 1 << 13 }
-    }
-}
-
 /// A blob with its place and all who want it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Piece<T> {
+pub(super) struct PlannedBlob<T> {
     pub(super) id: Id,
     pub(super) location: Location,
     pub(super) tags: Vec<T>,
@@ -48,13 +23,13 @@ pub(super) struct Piece<T> {
 
 /// A range of a pack and the blobs in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Request<T> {
+pub(super) struct PackRead<T> {
     pub(super) pack: u32,
     pub(super) range: Range<u64>,
-    pub(super) pieces: Vec<Piece<T>>,
+    pub(super) pieces: Vec<PlannedBlob<T>>,
 }
 
-impl<T> Request<T> {
+impl<T> PackRead<T> {
     /// The bytes that it takes: those of its range, and what its blobs are decrypted and decompressed to.
     pub(super) fn memory(&self) -> u64 {
         let plain: u64 = self.pieces.iter().map(|piece| u64::from(piece.location.plain_length)).sum();
@@ -63,9 +38,9 @@ impl<T> Request<T> {
 }
 
 /// Sorts by pack and offset, joins what is wanted twice, and cuts into requests.
-pub(super) fn plan<T>(mut located: Vec<(Location, Wanted<T>)>, limits: &ReadLimits) -> Vec<Request<T>> {
+pub(super) fn plan<T>(mut located: Vec<(Location, Wanted<T>)>, limits: &ReadLimits) -> Vec<PackRead<T>> {
     located.sort_by_key(|(location, wanted)| (*location, wanted.id));
-    let mut requests: Vec<Request<T>> = Vec::new();
+    let mut requests: Vec<PackRead<T>> = Vec::new();
     for (location, Wanted { id, tag }) in located {
         let range = location.range();
         if let Some(request) = requests.last_mut().filter(|request| request.pack == location.pack) {
@@ -79,11 +54,15 @@ pub(super) fn plan<T>(mut located: Vec<(Location, Wanted<T>)>, limits: &ReadLimi
             let gap = range.start.saturating_sub(request.range.end);
             if gap <= limits.gap && end - request.range.start <= limits.range {
                 request.range.end = end;
-                request.pieces.push(Piece { id, location, tags: vec![tag] });
+                request.pieces.push(PlannedBlob { id, location, tags: vec![tag] });
                 continue;
             }
         }
-        requests.push(Request { pack: location.pack, range, pieces: vec![Piece { id, location, tags: vec![tag] }] });
+        requests.push(PackRead {
+            pack: location.pack,
+            range,
+            pieces: vec![PlannedBlob { id, location, tags: vec![tag] }],
+        });
     }
     requests
 }
@@ -99,7 +78,7 @@ mod tests {
 
     fn rows(wanted: Vec<(Location, Wanted<u32>)>, gap: u64, range: u64) -> Vec<(u32, Range<u64>, Vec<Vec<u32>>)> {
         let limits = ReadLimits { gap, range, ..ReadLimits::new(1 << 20, 1) };
-        let row = |request: Request<u32>| {
+        let row = |request: PackRead<u32>| {
             (request.pack, request.range, request.pieces.into_iter().map(|piece| piece.tags).collect())
         };
         plan(wanted, &limits).into_iter().map(row).collect()

@@ -1,7 +1,8 @@
 //! The plan carried out.
 
-use super::Sink;
-use super::plan::{Piece, ReadLimits, Request, Wanted, plan};
+use super::plan::{PackRead, PlannedBlob, Wanted, plan};
+use super::sink::Sink;
+use crate::limits::ReadLimits;
 use crate::tasks::{blocking, join};
 use crate::{Repository, ResticError};
 use bytes::Bytes;
@@ -29,7 +30,7 @@ where
     S: Sink<T>,
 {
     let mut windows = std::pin::pin!(wanted.chunks(limits.window.max(1)));
-    let mut running = Running::new(repository.clone(), limits, sink);
+    let mut running = ReadsInFlight::new(repository.clone(), limits, sink);
     while let Some(window) = windows.next().await {
         let window = window.into_iter().collect::<Result<Vec<_>, _>>()?;
         let (repository, sink) = (repository.clone(), running.shared.sink.clone());
@@ -52,7 +53,7 @@ where
 }
 
 /// Requests in flight. They end when this is dropped.
-struct Running<S> {
+struct ReadsInFlight<S> {
     shared: Arc<Shared<S>>,
     limits: ReadLimits,
     memory: Arc<Semaphore>,
@@ -67,13 +68,13 @@ struct Shared<S> {
     is_over: AtomicBool,
 }
 
-impl<S> Drop for Running<S> {
+impl<S> Drop for ReadsInFlight<S> {
     fn drop(&mut self) {
         self.shared.is_over.store(true, Ordering::Relaxed);
     }
 }
 
-impl<S> Running<S> {
+impl<S> ReadsInFlight<S> {
     fn new(repository: Repository, limits: ReadLimits, sink: Arc<S>) -> Self {
         let threads = Semaphore::new(limits.threads.clamp(1, Semaphore::MAX_PERMITS));
         let shared = Shared { repository, sink, threads, is_over: AtomicBool::new(false) };
@@ -81,7 +82,7 @@ impl<S> Running<S> {
         Self { shared: Arc::new(shared), limits, memory, tasks: JoinSet::new() }
     }
 
-    async fn begin<T>(&mut self, request: Request<T>) -> Result<(), ResticError>
+    async fn begin<T>(&mut self, request: PackRead<T>) -> Result<(), ResticError>
     where
         T: Send + Sync + 'static,
         S: Sink<T>,
@@ -120,14 +121,14 @@ fn units(limits: &ReadLimits, bytes: u64) -> u32 {
 /// Reads a range and hands its blobs to the sink.
 async fn perform<T, S>(
     shared: &Arc<Shared<S>>,
-    request: Request<T>,
+    request: PackRead<T>,
     memory: OwnedSemaphorePermit,
 ) -> Result<(), ResticError>
 where
     T: Send + Sync + 'static,
     S: Sink<T>,
 {
-    let Request { pack, range, pieces } = request;
+    let PackRead { pack, range, pieces } = request;
     match shared.repository.pack_range(pack, range.clone()).await {
         Ok(bytes) => deliver(shared, (range.start, bytes), pieces, memory).await,
         // Only a part of the pack may be there, and what can be read of it is.
@@ -152,7 +153,7 @@ where
 async fn deliver<T, S>(
     shared: &Arc<Shared<S>>,
     (start, bytes): (u64, Bytes),
-    pieces: Vec<Piece<T>>,
+    pieces: Vec<PlannedBlob<T>>,
     memory: OwnedSemaphorePermit,
 ) -> Result<(), ResticError>
 where
@@ -180,7 +181,7 @@ where
 /// As [`deliver`], for one blob that was read by itself.
 async fn hand_over<T, S>(
     shared: &Arc<Shared<S>>,
-    piece: Piece<T>,
+    piece: PlannedBlob<T>,
     bytes: Result<Bytes, ResticError>,
 ) -> Result<(), ResticError>
 where
@@ -195,7 +196,7 @@ where
     .await
 }
 
-fn give<T, S: Sink<T>>(shared: &Shared<S>, piece: Piece<T>, stored: &[u8]) -> Result<(), ResticError> {
+fn give<T, S: Sink<T>>(shared: &Shared<S>, piece: PlannedBlob<T>, stored: &[u8]) -> Result<(), ResticError> {
     match shared.repository.decode(&piece.id, &piece.location, stored) {
         Ok(plain) => shared.sink.take(&plain, piece.tags),
         Err(error) => shared.sink.fail(error, piece.tags),

@@ -1,6 +1,6 @@
 //! Opening: the password, the parameters, the index; and the small files beside them.
 
-use super::{Inner, Repository, Snapshot};
+use super::{Opened, Repository, Snapshot};
 use crate::cache::BlobCache;
 use crate::crypto::Key;
 use crate::format::config::Config;
@@ -10,7 +10,7 @@ use crate::format::snapshot::SnapshotDocument;
 use crate::format::stored::{self, MAX_PLAIN};
 use crate::format::{FormatError, index};
 use crate::index::IndexBuilder;
-use crate::read_plan::ReadLimits;
+use crate::limits::ReadLimits;
 use crate::tasks::blocking;
 use crate::{ResticError, paths};
 use bytes::Bytes;
@@ -94,7 +94,7 @@ impl Repository {
         drop(indexes);
         let index = blocking(move || builder.finish()).await?;
         let limits = ReadLimits::new(2 * quarter, options.threads);
-        Ok(Self { inner: Arc::new(Inner { store, key, index, cache: BlobCache::new(quarter), limits }) })
+        Ok(Self { inner: Arc::new(Opened { store, key, index, cache: BlobCache::new(quarter), limits }) })
     }
 
     /// Reads all snapshots, oldest first. One that cannot be read is in the list with its reason.

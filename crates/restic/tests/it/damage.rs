@@ -13,7 +13,7 @@ fn numbers() -> impl FnMut(usize) -> usize {
     }
 }
 
-/// One bit of one file is another, or the file ends early, or is gone: what cannot be read is told, and the rest is right.
+/// A bit of a file is another, or the file ends early, or is gone: what cannot be read is told, and the rest is right.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_damaged_file_never_gives_a_wrong_byte() {
     let scratch = tempfile::tempdir().unwrap();

@@ -5,7 +5,7 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 use futures::TryStreamExt;
 use lifeboat_kopia::snapshot::{EntryState, MAX_DEPTH};
-use lifeboat_mover::tree::{Entry, EntryKind, Object, Source, SpecialFile};
+use lifeboat_mover::tree::{EntryKind, Object, Source, SourceEntry, SpecialFile};
 use lifeboat_object::printable;
 use lifeboat_terminal::flags::globals::Globals;
 use serde_json::{Value, json};
@@ -97,7 +97,7 @@ impl LsArgs {
         Ok(all_readable)
     }
 
-    fn line(&self, out: &mut impl Write, path: &str, entry: &Entry) -> Result<()> {
+    fn line(&self, out: &mut impl Write, path: &str, entry: &SourceEntry) -> Result<()> {
         let name = format!("{path}{}", entry.name.to_string_lossy());
         if self.output.is_some() {
             writeln!(out, "{}", value(&name, entry))?;
@@ -116,7 +116,7 @@ impl LsArgs {
 }
 
 /// Mode, owner, group, size and time.
-fn long(entry: &Entry) -> String {
+fn long(entry: &SourceEntry) -> String {
     let letter = match &entry.kind {
         EntryKind::File => '-',
         EntryKind::Directory => 'd',
@@ -133,7 +133,7 @@ fn long(entry: &Entry) -> String {
 }
 
 /// The type of an entry in words.
-pub(super) fn type_name(entry: &Entry) -> &str {
+pub(super) fn type_name(entry: &SourceEntry) -> &str {
     match &entry.kind {
         EntryKind::File => "file",
         EntryKind::Directory => "directory",
@@ -147,7 +147,7 @@ pub(super) fn type_name(entry: &Entry) -> &str {
 }
 
 /// The properties of an entry as JSON.
-pub(super) fn entry_document(entry: &Entry) -> Value {
+pub(super) fn entry_document(entry: &SourceEntry) -> Value {
     let attributes = entry.attributes.as_ref();
     let object = entry.object.as_ref().and_then(|object| match object {
         Object::Kopia(object) => Some(object.to_string()),
@@ -167,7 +167,7 @@ pub(super) fn entry_document(entry: &Entry) -> Value {
 }
 
 /// An entry of a listing as JSON.
-fn value(path: &str, entry: &Entry) -> Value {
+fn value(path: &str, entry: &SourceEntry) -> Value {
     let problem = match &entry.state {
         EntryState::Whole => None,
         EntryState::CutShort { .. } => Some("its upload was cut short".to_owned()),

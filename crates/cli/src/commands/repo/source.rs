@@ -1,24 +1,15 @@
 //! The repository of a command that reads one of either format: kopia's, or restic's.
 
+use super::format::RepositoryFormat;
 use super::{MEMORY, OpenRepository, RepositoryArgs, SnapshotPath, kopia_clock, password, threads};
 use anyhow::{Context, Result};
-use clap::ValueEnum;
-use lifeboat_bucket::{BlobStore, Prefixed};
-use lifeboat_mover::tree::{Entry, Source};
+use lifeboat_bucket::BlobStore;
+use lifeboat_mover::tree::{Source, SourceEntry};
 use lifeboat_restic::{OpenOptions, Repository, ResticError, choose};
 use lifeboat_terminal::flags::globals::Globals;
 use lifeboat_terminal::output::errors::warn;
 use lifeboat_terminal::process::scratch::ScratchFolder;
 use std::sync::Arc;
-
-/// `--format`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum RepositoryFormat {
-    /// That of kopia
-    Kopia,
-    /// That of restic, which is read and never written
-    Restic,
-}
 
 /// An open repository of either format, and the folder in which its indexes may lie.
 pub(crate) struct OpenSource {
@@ -72,23 +63,13 @@ async fn warn_of_locks(repository: &Repository) -> Result<()> {
     Ok(())
 }
 
-/// The part of a location's bucket that holds the repository of restic of a namespace.
-pub(super) fn restic_of_velero(bucket: Arc<dyn BlobStore>, namespace: &str) -> Arc<dyn BlobStore> {
-    Arc::new(Prefixed::new(bucket, restic_prefix(namespace)))
-}
-
-/// The prefix of that repository.
-pub(super) fn restic_prefix(namespace: &str) -> String {
-    format!("restic/{namespace}/")
-}
-
 impl SnapshotPath {
     /// Finds the entry in a repository of either format, and the ID of its snapshot.
-    pub(crate) async fn find_in(&self, source: &Source) -> Result<(String, Entry)> {
+    pub(crate) async fn find_in(&self, source: &Source) -> Result<(String, SourceEntry)> {
         match source {
             Source::Kopia(repository) => {
                 let (snapshot, entry) = self.find(repository).await?;
-                Ok((snapshot.id, Entry::from(&entry)))
+                Ok((snapshot.id, SourceEntry::from(&entry)))
             }
             Source::Restic(repository) => {
                 let snapshots = repository.snapshots().await?;
@@ -97,7 +78,7 @@ impl SnapshotPath {
                 let document = document.map_err(|why| anyhow::anyhow!("{why}"));
                 let document = document.with_context(|| format!("snapshot {} cannot be read", snapshot.id))?;
                 let node = repository.node_at(&document.tree, &self.path).await?;
-                let entry = node.map_or_else(|| Entry::root_of_restic(document.tree), Entry::from);
+                let entry = node.map_or_else(|| SourceEntry::root_of_restic(document.tree), SourceEntry::from);
                 Ok((snapshot.id.to_string(), entry))
             }
         }
