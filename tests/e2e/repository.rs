@@ -1,8 +1,9 @@
-//! Kopia repositories of volume data, beside kopia itself.
+//! Repositories of volume data, beside kopia itself, and those that restic wrote.
 
 mod compared;
 mod deletion;
 mod maintenance;
 mod password;
 mod reading;
+mod restic;
 mod writing;

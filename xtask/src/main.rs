@@ -85,7 +85,7 @@ fn check() -> Result<()> {
 }
 
 /// The decoders that are fed with mutated bytes.
-const FUZZ_TARGETS: [&str; 11] = [
+const FUZZ_TARGETS: [&str; 16] = [
     "tar",
     "index",
     "metadata",
@@ -97,6 +97,11 @@ const FUZZ_TARGETS: [&str; 11] = [
     "kopia_manifest",
     "kopia_policy",
     "kopia_compression",
+    "restic_key",
+    "restic_index",
+    "restic_tree",
+    "restic_snapshot",
+    "restic_stored",
 ];
 
 /// Feeds decoders with mutated bytes, each for this many seconds (60), those named after that or all; needs a nightly

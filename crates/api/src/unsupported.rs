@@ -1,5 +1,7 @@
 //! The parts of Velero that this version does not have, each with its one text.
 
+use crate::UploaderType;
+
 /// A part of Velero that this version does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum UnsupportedPart {
@@ -45,7 +47,7 @@ impl UnsupportedPart {
     #[must_use]
     pub fn next_of_restore(self) -> &'static str {
         match self {
-            Self::Restic => "restore it with Velero 1.18 or older, or from another backup",
+            Self::Restic => UploaderType::RESTIC_NEXT_STEP,
             Self::BlockDataMover => "restore it with Velero, or from another backup",
             Self::ChangedBlockTracking => "nothing: what was saved with it comes back whole",
             Self::WindowsMovers => "restore it to Linux nodes, or with Velero",

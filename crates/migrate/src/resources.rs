@@ -145,7 +145,7 @@ fn backups(found: &VeleroInstallation, out: &mut Vec<Finding>) {
     if !found.repositories.is_empty() {
         let names: Vec<&String> = found.repositories.iter().collect();
         let what = format!(
-            "{} are maintained as before, and what a backup has in them is deleted with it; repositories of restic are not read",
+            "{} are maintained as before, and what a backup has in them is deleted with it; repositories of restic are only read by lifeboat repo snapshots, ls, cat and restore",
             first_names(&names)
         );
         out.push(Finding::new(SwitchEffect::Works, "backup repositories", what));
@@ -381,7 +381,7 @@ mod tests {
                 "Differs data of volumes: the data of volumes of 1 backup lies in repositories, or may: it comes back through node agents; \
                  without one its claims are held back, which each restore says",
                 "Works backup repositories: a, b are maintained as before, and what a backup has in them is deleted with it; repositories of \
-                 restic are not read",
+                 restic are only read by lifeboat repo snapshots, ls, cat and restore",
                 "Works ConfigMap p: its resource policies are read as before",
                 "Mend ConfigMap q: it is wrong",
                 "Works ConfigMap classes: configures velero.io/change-storage-class as before",

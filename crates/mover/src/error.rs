@@ -1,6 +1,8 @@
 //! Errors of this room.
 
+use lifeboat_bucket::ErrorKind;
 use lifeboat_kopia::KopiaError;
+use lifeboat_restic::ResticError;
 use std::path::PathBuf;
 
 /// An error that ends the whole transfer. Errors of single entries are in the report.
@@ -9,6 +11,9 @@ pub enum MoverError {
     /// The repository.
     #[error(transparent)]
     Repository(#[from] KopiaError),
+    /// A repository of restic's format.
+    #[error(transparent)]
+    Restic(#[from] ResticError),
     /// The target as a whole: it is missing, read-only, or no folder.
     #[error("{path}: cannot {attempt}: {source}")]
     Target {
@@ -42,4 +47,51 @@ pub enum MoverError {
     /// Options that do not fit together or to the target.
     #[error("{0}")]
     Refused(String),
+}
+
+/// An error of the repository from which is read.
+#[derive(Debug, thiserror::Error)]
+pub enum RepositoryError {
+    /// An error of a repository of kopia's format.
+    #[error(transparent)]
+    Kopia(#[from] KopiaError),
+    /// An error of a repository of restic's format.
+    #[error(transparent)]
+    Restic(#[from] ResticError),
+}
+
+impl From<RepositoryError> for MoverError {
+    fn from(error: RepositoryError) -> Self {
+        match error {
+            RepositoryError::Kopia(error) => error.into(),
+            RepositoryError::Restic(error) => error.into(),
+        }
+    }
+}
+
+impl RepositoryError {
+    /// An error that says the same, for each of several entries. The cause below is told once.
+    pub(crate) fn repeat(&self) -> Self {
+        match self {
+            Self::Kopia(error) => error.repeat().into(),
+            Self::Restic(error) => error.repeat().into(),
+        }
+    }
+
+    /// Returns true if it concerns one entry; false where the whole repository does not answer.
+    pub(crate) fn concerns_entry(&self) -> bool {
+        match self {
+            Self::Kopia(KopiaError::Damaged { .. } | KopiaError::Missing { .. } | KopiaError::Unsupported { .. })
+            | Self::Restic(ResticError::Damaged { .. } | ResticError::Missing { .. }) => true,
+            Self::Kopia(KopiaError::Bucket(error)) | Self::Restic(ResticError::Bucket(error)) => {
+                !matches!(error.kind, ErrorKind::Transient | ErrorKind::Throttled)
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns true if somebody has asked to stop.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        matches!(self, Self::Kopia(KopiaError::Cancelled) | Self::Restic(ResticError::Cancelled))
+    }
 }

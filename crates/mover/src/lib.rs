@@ -1,4 +1,6 @@
-//! Volume bytes between a file system or block device and a kopia repository. No cluster is known here.
+//! Volume bytes between a file system or block device and a repository. No cluster is known here.
+//!
+//! Snapshots go into repositories of kopia's format; restores come from those of restic, too: [`tree`] has what both give.
 //!
 //! [`restore`] brings a tree, a file or a device back; the way of the bytes is a plan by packs
 //! ([`lifeboat_kopia::content::read_plan`]), whatever the target is. [`snapshot()`] saves one. [`Progress`] counts for whoever
@@ -11,6 +13,7 @@ mod progress;
 pub mod protocol;
 pub mod restore;
 pub mod snapshot;
+pub mod tree;
 
-pub use error::MoverError;
+pub use error::{MoverError, RepositoryError};
 pub use progress::{Progress, Totals};

@@ -10,6 +10,8 @@ mod attributes;
 mod directory;
 mod extra;
 mod file;
+mod hard_links;
+mod in_place;
 mod link;
 mod listing;
 mod names;
@@ -17,15 +19,17 @@ mod options;
 mod prepare;
 mod run;
 mod sink;
+mod special;
 mod target;
 mod walk;
 mod zeros;
 
+use crate::tree::{EntryKind, Source, SourceEntry};
 use crate::{MoverError, Progress};
-use futures::{StreamExt, TryFutureExt};
-use lifeboat_kopia::content::read_plan::{ReadLimits, read};
-use lifeboat_kopia::format::directory::{DirectoryEntry, EntryType};
-use lifeboat_kopia::{KopiaError, Repository};
+use futures::TryFutureExt;
+use hard_links::HardLinks;
+use lifeboat_kopia::Repository;
+use lifeboat_kopia::format::directory::DirectoryEntry;
 use prepare::Step;
 use run::{EndOnDrop, Ended, Run, blocking};
 use sink::Writer;
@@ -43,6 +47,19 @@ const WAITING: usize = 256;
 /// The pieces that are sorted at once: of small files about what a pack holds. With their files they take some 4 MB.
 const WINDOW: usize = 1 << 13;
 
+/// Restores an entry of a repository of kopia's format, as [`restore_from`] does.
+///
+/// # Errors
+/// Errors of [`restore_from`].
+pub async fn restore(
+    repository: &Arc<Repository>,
+    root: &DirectoryEntry,
+    options: &RestoreOptions,
+    progress: &Arc<Progress>,
+) -> Result<RestoreReport, MoverError> {
+    restore_from(&Source::Kopia(repository.clone()), &root.into(), options, progress).await
+}
+
 /// Restores the entry `root` of a snapshot (a directory, a file or a symlink) to the target. A restore that is begun again
 /// with the same options goes on: finished files have their size and time and are left alone.
 ///
@@ -50,18 +67,16 @@ const WINDOW: usize = 1 << 13;
 /// The target as a whole, the repository as a whole; entries are in the report. Dropping the future ends the restore, and
 /// nothing changes the target after that; files that are not finished have the time of the last writing or 1970 then, so
 /// that no later run takes them for finished.
-pub async fn restore(
-    repository: &Arc<Repository>,
-    root: &DirectoryEntry,
+pub async fn restore_from(
+    source: &Source,
+    root: &SourceEntry,
     options: &RestoreOptions,
     progress: &Arc<Progress>,
 ) -> Result<RestoreReport, MoverError> {
-    let plan = target::plan(repository, root, options).await?;
+    let plan = target::plan(source, root, options).await?;
     expect(root, progress);
     let run = Arc::new(Run::new(options.clone(), progress.clone()));
-    if let Some(summary) = &root.summary {
-        run.note(|report| report.missing_in_snapshot = summary.failed.saturating_add(summary.ignored));
-    }
+    run.note(|report| report.missing_in_snapshot = root.missing);
     let _end = EndOnDrop(run.clone());
     let opening = run.clone();
     let step = blocking(move || {
@@ -70,7 +85,7 @@ pub async fn restore(
     });
     if let Ok(Some(step)) = step.await {
         // Where it has ended the run knows why.
-        let _ = Box::pin(transfer(repository, &run, step)).await;
+        let _ = Box::pin(transfer(source, &run, step)).await;
     }
     let report = run.take()?;
     if options.sync {
@@ -90,34 +105,35 @@ pub async fn restore(
 }
 
 /// Walks and reads at once, until both are done or one of them has ended.
-async fn transfer(repository: &Arc<Repository>, run: &Arc<Run>, step: Step) -> Result<(), Ended> {
+async fn transfer(source: &Source, run: &Arc<Run>, step: Step) -> Result<(), Ended> {
     let (pieces, mut waiting) = mpsc::channel(WAITING);
     // More than two windows, so that one is filled while others are on their way.
     let room = Arc::new(Semaphore::new(3 * WINDOW));
-    let walk = Walk { repository: repository.clone(), run: run.clone(), pieces, room };
+    let hard_links = Arc::new(HardLinks::default());
+    let walk = Walk { source: source.clone(), run: run.clone(), hard_links: hard_links.clone(), pieces, room };
     let walking = async move {
         match step {
             Step::Directory(root) => walk.tree(root).await,
             step => walk.single(step).await,
         }
     };
-    let limits = repository.contents().limits();
-    let limits = ReadLimits { window: limits.window.min(WINDOW), ..limits };
-    let wanted = futures::stream::poll_fn(move |context| waiting.poll_recv(context)).map(Ok);
+    let wanted = futures::stream::poll_fn(move |context| waiting.poll_recv(context));
     let writer = Arc::new(Writer(run.clone()));
-    let reading = read(repository.contents(), wanted, limits, writer).map_err(|error| match error {
+    let reading = source.read(wanted, WINDOW, writer).map_err(|error| match error {
         // Somebody has ended the run, and said why.
-        KopiaError::Cancelled if run.is_over() => Ended,
+        error if error.is_cancelled() && run.is_over() => Ended,
         error => run.end(error.into()),
     });
-    futures::future::try_join(Box::pin(walking), Box::pin(reading)).await.map(|_| ())
+    futures::future::try_join(Box::pin(walking), Box::pin(reading)).await?;
+    let run = run.clone();
+    blocking(move || hard_links.make(&run)).await
 }
 
 /// Tells the progress how much is to come.
-fn expect(root: &DirectoryEntry, progress: &Progress) {
-    let (files, bytes) = match (&root.summary, &root.entry_type) {
-        (Some(summary), _) => (summary.files, summary.size),
-        (None, EntryType::File) => (1, root.size),
+fn expect(root: &SourceEntry, progress: &Progress) {
+    let (files, bytes) = match (root.expected, &root.kind) {
+        (Some(expected), _) => expected,
+        (None, EntryKind::File) => (1, root.size),
         (None, _) => (0, 0),
     };
     progress.expected_files.store(files, Ordering::Relaxed);

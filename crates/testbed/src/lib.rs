@@ -32,6 +32,7 @@ mod plugins;
 mod process;
 mod proxy;
 mod python;
+mod restic;
 mod s3;
 mod scripted;
 mod spans;
@@ -61,6 +62,7 @@ pub use plugins::{
 pub use process::{Daemon, free_port};
 pub use proxy::{ContainerCommand, Containers, Fault, Kill, Nth, Proxy, Ran, Rule, Seen};
 pub use python::with_python_packages;
+pub use restic::{RESTIC_VERSIONS, Restic};
 pub use s3::S3Server;
 pub use scripted::{ScriptedRequest, ScriptedResponse, ScriptedServer, scripted_api_server};
 pub use spans::Spans;

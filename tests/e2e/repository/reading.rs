@@ -181,6 +181,7 @@ fn the_page_about_files_without_a_cluster_is_true() {
     std::fs::create_dir_all(below.parent().expect("a parent")).expect("folders");
     std::fs::rename(ground.path("layout-flat"), &below).expect("rename");
     backup_of(&snapshots, &ground.path("bucket/backups/nightly"));
+    super::restic::unpack("v1", &ground.path("bucket/restic/old-shop"));
     let bin = ground.path("bin");
     std::fs::create_dir(&bin).expect("a folder");
     std::os::unix::fs::symlink(program(), bin.join("lifeboat")).expect("a link");

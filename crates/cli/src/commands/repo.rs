@@ -1,10 +1,12 @@
-//! Commands on a kopia repository, in a bucket or a directory, without a cluster: `lifeboat repo create`, `snapshot`,
-//! `snapshots`, `ls`, `cat`, `restore`, `verify`, `diff`, `stats`, `password`, `maintenance`.
+//! Commands on a repository in a bucket or a directory, without a cluster: `lifeboat repo create`, `snapshot`, `snapshots`,
+//! `ls`, `cat`, `restore`, `verify`, `diff`, `stats`, `password`, `maintenance`. Those that list and read take repositories of
+//! restic, too.
 
 pub(crate) mod cat;
 pub(crate) mod create;
 pub(crate) mod describe;
 pub(crate) mod diff;
+pub(crate) mod format;
 mod identity;
 pub(crate) mod list;
 pub(crate) mod maintenance;
@@ -13,13 +15,14 @@ pub(crate) mod password;
 pub(crate) mod restore;
 pub(crate) mod snapshot;
 pub(crate) mod snapshots;
+pub(crate) mod source;
 pub(crate) mod stats;
 pub(crate) mod verbs;
 pub(crate) mod verify;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use lifeboat_api::UnsupportedPart;
+use format::{RepositoryFormat, restic_of_velero, restic_prefix};
 use lifeboat_api::well_known::{KEY_REPOSITORY_PASSWORD, SECRET_REPOSITORY};
 use lifeboat_bucket::{BlobStore, ListOptions};
 use lifeboat_kopia::content::IndexSource;
@@ -49,7 +52,7 @@ const MAX_PASSWORD: usize = 64 << 10;
 /// The repository that a command is about.
 #[derive(Debug, Args)]
 pub(crate) struct RepositoryArgs {
-    /// The kopia repository: a directory, file:///directory, or s3://bucket/prefix?region=REGION&endpoint=URL
+    /// The repository: a directory, file:///directory, or s3://bucket/prefix?region=REGION&endpoint=URL
     #[arg(long, value_name = "URL")]
     repo: Option<String>,
     /// The repository of this namespace's volumes in the bucket of a backup storage location, which --bucket names
@@ -61,6 +64,9 @@ pub(crate) struct RepositoryArgs {
     /// A file with the password of the repository; that of Velero is the key repository-password of the Secret velero-repo-credentials
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
+    /// The format of the repository; found by itself where this is left out
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    format: Option<RepositoryFormat>,
     #[command(flatten)]
     scratch: ScratchArgs,
 }
@@ -97,13 +103,33 @@ impl RepositoryArgs {
         self.velero.is_some()
     }
 
-    /// Opens the bucket or directory of the repository, which must be there.
+    /// Opens the bucket or directory of a repository of kopia's, which must be there.
     async fn store(&self, globals: &Globals) -> Result<Arc<dyn BlobStore>> {
+        match self.located(globals).await? {
+            (store, RepositoryFormat::Kopia) => Ok(store),
+            (store, RepositoryFormat::Restic) => bail!(
+                "{} holds a restic repository, which is read and never changed: list it with lifeboat repo snapshots and repo \
+                 ls, take files from it with repo cat and repo restore",
+                store.describe()
+            ),
+        }
+    }
+
+    /// Opens the bucket or directory of the repository, which must be there, and finds its format.
+    async fn located(&self, globals: &Globals) -> Result<(Arc<dyn BlobStore>, RepositoryFormat)> {
         match self.location()? {
-            Location::Url(url) => bucket_url::open_existing("--repo", url, globals.patience()).await,
+            Location::Url(url) => {
+                let store = bucket_url::open_existing("--repo", url, globals.patience()).await?;
+                let format = match self.format {
+                    Some(format) => format,
+                    None if lifeboat_restic::Repository::is_in(&*store).await? => RepositoryFormat::Restic,
+                    None => RepositoryFormat::Kopia,
+                };
+                Ok((store, format))
+            }
             Location::Velero { namespace, bucket } => {
                 let bucket = bucket_url::open_existing("--bucket", bucket, globals.patience()).await?;
-                of_velero(bucket, namespace).await
+                of_velero(bucket, namespace, self.format).await
             }
         }
     }
@@ -115,10 +141,14 @@ impl RepositoryArgs {
 
     /// Opens it as [`RepositoryArgs::open`] does, with another clock.
     pub(crate) async fn open_at(&self, globals: &Globals, clock: lifeboat_kopia::Clock) -> Result<OpenRepository> {
+        let store = self.store(globals).await?;
+        self.open_kopia(store, clock).await
+    }
+
+    async fn open_kopia(&self, store: Arc<dyn BlobStore>, clock: lifeboat_kopia::Clock) -> Result<OpenRepository> {
         let password_file = self.password_file()?;
         let password = password(password_file)?;
         let scratch = self.scratch.folder()?;
-        let store = self.store(globals).await?;
         let source = PasswordSource::File(password_file.to_owned());
         OpenRepository::open(store, RepositoryPassword { password, source }, scratch, clock).await
     }
@@ -218,25 +248,40 @@ pub(crate) fn password(file: &Path) -> Result<Password> {
     Ok(Password::new(text.to_owned()))
 }
 
-/// The part of a location's bucket that holds the repository of a namespace.
-pub(crate) async fn of_velero(bucket: Arc<dyn BlobStore>, namespace: &str) -> Result<Arc<dyn BlobStore>> {
-    let prefix = prefix_of(namespace);
+/// The part of a location's bucket that holds the repository of a namespace, and its format. Where both are there, and none
+/// is asked for, it is that of kopia, which is newer.
+pub(crate) async fn of_velero(
+    bucket: Arc<dyn BlobStore>,
+    namespace: &str,
+    format: Option<RepositoryFormat>,
+) -> Result<(Arc<dyn BlobStore>, RepositoryFormat)> {
+    let (kopia, restic) = (prefix_of(namespace), restic_prefix(namespace));
     let has = async |prefix: &str| -> Result<bool> {
         let page = bucket.list(ListOptions { prefix: prefix.to_owned(), ..ListOptions::default() }).await?;
         Ok(!page.entries.is_empty() || page.continuation.is_some())
     };
-    if !has(&prefix).await? {
-        if has(&format!("restic/{namespace}/")).await? {
-            let why = UnsupportedPart::Restic.why();
-            bail!("the repository of namespace {namespace} is {why}: use the program restic");
+    if format != Some(RepositoryFormat::Restic) && has(&kopia).await? {
+        if format.is_none() && has(&restic).await? {
+            let text = format!(
+                "note: namespace {namespace} has a restic repository of an older Velero as well: --format restic reads that"
+            );
+            lifeboat_terminal::output::errors::warn(Some(&text));
         }
-        bail!(
-            "{} has nothing below {prefix}: namespace {namespace} has no kopia repository there (a server makes one for each \
-             namespace whose volumes it saves)",
-            bucket.describe()
-        );
+        return Ok((blobs_of(bucket, namespace), RepositoryFormat::Kopia));
     }
-    Ok(blobs_of(bucket, namespace))
+    if format != Some(RepositoryFormat::Kopia) && has(&restic).await? {
+        return Ok((restic_of_velero(bucket, namespace), RepositoryFormat::Restic));
+    }
+    let looked_at = match format {
+        Some(RepositoryFormat::Kopia) => kopia,
+        Some(RepositoryFormat::Restic) => restic,
+        None => format!("{kopia} or {restic}"),
+    };
+    bail!(
+        "{} has nothing below {looked_at}: namespace {namespace} has no such repository there (a server makes one for each \
+         namespace whose volumes it saves)",
+        bucket.describe()
+    );
 }
 
 /// A snapshot, or a path in it, as a command names it: `SNAPSHOT[:PATH]`.
@@ -289,17 +334,35 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_namespace_without_repository_is_refused_with_the_reason() {
+    async fn the_repository_of_a_namespace_is_found_in_either_format() {
         let bucket: Arc<dyn BlobStore> = Arc::new(Memory::default());
-        for key in ["kopia/shop/kopia.repository", "restic/old/config"] {
+        for key in
+            ["kopia/shop/kopia.repository", "restic/old/config", "kopia/both/kopia.repository", "restic/both/config"]
+        {
             bucket.put(key, b"x".to_vec().into(), PutOptions::default()).await.unwrap();
         }
-        let opened = of_velero(bucket.clone(), "shop").await.unwrap();
-        assert!(opened.exists("kopia.repository").await.unwrap());
-        let restic = of_velero(bucket.clone(), "old").await.unwrap_err().to_string();
-        assert!(restic.contains("is a repository of restic"), "{restic}");
+        let opened = async |namespace: &str, format| match of_velero(bucket.clone(), namespace, format).await {
+            Ok((store, format)) => {
+                let file = if format == RepositoryFormat::Kopia { "kopia.repository" } else { "config" };
+                assert!(store.exists(file).await.unwrap());
+                Ok(format)
+            }
+            Err(error) => Err(error.to_string().split_once(" has nothing below ").unwrap().1.to_owned()),
+        };
+        let (kopia, restic) = (RepositoryFormat::Kopia, RepositoryFormat::Restic);
+        assert_eq!(opened("shop", None).await, Ok(kopia));
+        assert_eq!(opened("old", None).await, Ok(restic));
+        assert_eq!(opened("both", None).await, Ok(kopia));
+        assert_eq!(opened("both", Some(restic)).await, Ok(restic));
         // A name that only begins like another is none.
-        let missing = of_velero(bucket, "sho").await.unwrap_err().to_string();
-        assert!(missing.contains("has nothing below kopia/sho/"), "{missing}");
+        let why = "a server makes one for each namespace whose volumes it saves";
+        for (namespace, format, places) in [
+            ("sho", None, "kopia/sho/ or restic/sho/"),
+            ("old", Some(kopia), "kopia/old/"),
+            ("shop", Some(restic), "restic/shop/"),
+        ] {
+            let expected = format!("{places}: namespace {namespace} has no such repository there ({why})");
+            assert_eq!(opened(namespace, format).await, Err(expected));
+        }
     }
 }

@@ -2,7 +2,7 @@
 //! then lists all of them. Of two at least one sees the other, perhaps both do, and whoever sees one gives way.
 
 use crate::KopiaError;
-use crate::blobs::Blobs;
+use crate::blobs::{BlobInfo, Blobs};
 use crate::format::blob_name::CREATION_CLAIM;
 use crate::format::time::{HOUR, UnixNanos};
 use crate::options::{Random, random_bytes};
@@ -15,6 +15,19 @@ const TEXT: &[u8] = b"lifeboat.io/creation-claim/v1\n";
 const LASTS: i64 = HOUR;
 /// The attempts of taking it. Two that have given way to each other try again at different times.
 const ATTEMPTS: u32 = 4;
+
+/// The listings after which a claim that none of them has is given up.
+const LISTINGS: u32 = 5;
+/// The pause before the second listing; each later one is longer.
+const LISTING_PAUSE: Duration = Duration::from_millis(500);
+
+/// The other creations, as listings show them.
+enum Others {
+    None,
+    Some,
+    /// No listing has even the own claim.
+    NotShown,
+}
 
 /// A claim that is held. One that is never released counts for an hour.
 pub(super) struct CreationClaim {
@@ -31,9 +44,15 @@ impl CreationClaim {
             let name = format!("{CREATION_CLAIM}{}", hex::encode(random_bytes::<16>(random)));
             let claim = Self { name };
             blobs.put(&claim.name, Bytes::from_static(TEXT)).await?;
-            match claim.is_alone(blobs).await {
-                Ok(true) => return Ok(claim),
-                Ok(false) => claim.release(blobs).await,
+            match claim.others(blobs).await {
+                Ok(Others::None) => return Ok(claim),
+                Ok(Others::Some) => claim.release(blobs).await,
+                Ok(Others::NotShown) => {
+                    claim.release(blobs).await;
+                    let why = "the bucket does not list what was put into it a moment ago, so that two creations at once could \
+                               not see each other: try again later, or make it in a bucket whose listings are up to date";
+                    return Err(KopiaError::refused("make a repository", why));
+                }
                 Err(error) => {
                     claim.release(blobs).await;
                     return Err(error);
@@ -47,10 +66,28 @@ impl CreationClaim {
         Err(KopiaError::refused("make a repository", why))
     }
 
-    /// True where there is no other claim. Those of creations that were killed are deleted.
-    async fn is_alone(&self, blobs: &Blobs) -> Result<bool, KopiaError> {
-        let claims = blobs.list_all(CREATION_CLAIM).await?;
-        let now = claims.iter().find(|claim| claim.name == self.name).and_then(|claim| claim.modified);
+    /// Looks for other claims. Those of creations that were killed are deleted. A listing without the own claim says nothing
+    /// about others: it is older than the put.
+    async fn others(&self, blobs: &Blobs) -> Result<Others, KopiaError> {
+        for listing in 1..=LISTINGS {
+            let claims = blobs.list_all(CREATION_CLAIM).await?;
+            if let Some(own) = claims.iter().find(|claim| claim.name == self.name) {
+                let now = own.modified;
+                return self.others_in(blobs, &claims, now).await;
+            }
+            if listing < LISTINGS {
+                tokio::time::sleep(LISTING_PAUSE * listing).await;
+            }
+        }
+        Ok(Others::NotShown)
+    }
+
+    async fn others_in(
+        &self,
+        blobs: &Blobs,
+        claims: &[BlobInfo],
+        now: Option<UnixNanos>,
+    ) -> Result<Others, KopiaError> {
         let is_dead =
             |stored: Option<UnixNanos>| stored.zip(now).is_some_and(|(stored, now)| now.since(stored) > LASTS);
         let others = claims.iter().filter(|claim| claim.name != self.name);
@@ -59,7 +96,7 @@ impl CreationClaim {
             let names: Vec<String> = dead.into_iter().map(|claim| claim.name.clone()).collect();
             blobs.delete(&names).await?;
         }
-        Ok(alive.is_empty())
+        Ok(if alive.is_empty() { Others::None } else { Others::Some })
     }
 
     /// Gives it back. Where that fails it counts for an hour, and harms nothing beside a repository.

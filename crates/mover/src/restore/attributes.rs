@@ -2,36 +2,25 @@
 
 use super::run::Run;
 use crate::failure::Failed;
-use lifeboat_kopia::format::directory::DirectoryEntry;
 use lifeboat_kopia::format::time::{SECOND, UnixNanos};
 use rustix::fs::{
-    AtFlags, Gid, Mode, Stat, Timespec, Timestamps, Uid, chownat, fchmod, fchown, fstat, futimens, utimensat,
+    AtFlags, Gid, Mode, Stat, Timespec, Timestamps, Uid, XattrFlags, chownat, fchmod, fchown, fsetxattr, fstat,
+    futimens, utimensat,
 };
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::fs::File;
 
+pub(super) use crate::tree::Attributes;
+
 const PERMISSIONS: u32 = 0o7777;
 const SETUID: u32 = 0o4000;
 const SETGID: u32 = 0o2000;
-
-/// The attributes as the snapshot has them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Attributes {
-    pub(super) mode: u32,
-    pub(super) uid: u32,
-    pub(super) gid: u32,
-    pub(super) modified: UnixNanos,
-}
 
 /// The time of files that are not finished.
 pub(super) const UNFINISHED: UnixNanos = UnixNanos(0);
 
 impl Attributes {
-    pub(super) fn of(entry: &DirectoryEntry) -> Self {
-        Self { mode: entry.mode, uid: entry.uid, gid: entry.gid, modified: entry.modified }
-    }
-
     /// True where a file with this time may be believed to be finished. The time of unfinished files is not, nor are those
     /// that a file system with coarse times could make of it.
     pub(super) fn tells_finished(&self) -> bool {
@@ -59,6 +48,10 @@ impl Attributes {
                 let set = fchmod(file, Mode::from_raw_mode(mode));
                 unless_not_permitted(set, run).map_err(Failed::to("set its permissions"))?;
             }
+        }
+        for attribute in self.extended.iter().flat_map(|all| all.iter()) {
+            let set = fsetxattr(file, attribute.name.as_str(), &attribute.value, XattrFlags::empty());
+            unless_refused(set, run).map_err(Failed::to("set an extended attribute"))?;
         }
         if run.options.times && !self.has_time_of(&stat) {
             let set = futimens(file, &timestamps(self.modified));
@@ -127,6 +120,17 @@ fn unless_not_permitted(set: Result<(), Errno>, run: &Run) -> Result<(), Errno> 
     match set {
         Err(Errno::PERM) => {
             run.note(|report| report.attributes_not_set += 1);
+            Ok(())
+        }
+        other => other,
+    }
+}
+
+/// Passes over an extended attribute that this user or this file system cannot have; the run counts it.
+fn unless_refused(set: Result<(), Errno>, run: &Run) -> Result<(), Errno> {
+    match set {
+        Err(Errno::PERM | Errno::ACCESS | Errno::OPNOTSUPP | Errno::INVAL) => {
+            run.note(|report| report.extended_attributes_not_set += 1);
             Ok(())
         }
         other => other,

@@ -145,7 +145,7 @@ impl Directory {
     }
 
     fn finish(&self, run: &Run) -> Result<(), Failed> {
-        let Some(attributes) = self.attributes else { return Ok(()) };
+        let Some(attributes) = &self.attributes else { return Ok(()) };
         let file = self.file(run)?;
         if let Some(mode) = self.mode_before.filter(|_| !run.options.permissions) {
             fchmod(&file, Mode::from_raw_mode(mode)).map_err(Failed::to("set its permissions"))?;

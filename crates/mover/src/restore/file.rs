@@ -4,10 +4,10 @@ use super::attributes::{Attributes, mark_unfinished};
 use super::directory::Directory;
 use super::run::{Ended, Run};
 use super::zeros::stretches;
+use crate::RepositoryError;
 use crate::failure::Failed;
 use crate::handles::{Identity, Slot, open_beneath, reopen};
 use crate::progress::add;
-use lifeboat_kopia::KopiaError;
 use rustix::fs::{Advice, FallocateFlags, Mode, OFlags, fadvise, fallocate, fdatasync, fstat, ftruncate};
 use std::ffi::OsString;
 use std::fs::File;
@@ -189,7 +189,7 @@ impl FileTask {
     }
 
     /// Takes note of a piece that cannot be had.
-    pub(super) fn lose(&self, run: &Run, error: KopiaError) -> Result<(), Ended> {
+    pub(super) fn lose(&self, run: &Run, error: RepositoryError) -> Result<(), Ended> {
         self.fail_repository(run, error)?;
         self.release(run)
     }
@@ -242,7 +242,7 @@ impl FileTask {
     }
 
     /// As [`FileTask::fail`], for errors of the repository.
-    pub(super) fn fail_repository(&self, run: &Run, error: KopiaError) -> Result<(), Ended> {
+    pub(super) fn fail_repository(&self, run: &Run, error: RepositoryError) -> Result<(), Ended> {
         if self.has_failed.swap(true, Ordering::AcqRel) { Ok(()) } else { run.fail_repository(&self.path(), error) }
     }
 

@@ -3,9 +3,9 @@
 use super::attributes::Attributes;
 use super::directory::Directory;
 use super::run::{Ended, Run};
+use crate::RepositoryError;
 use crate::failure::Failed;
 use crate::progress::add;
-use lifeboat_kopia::KopiaError;
 use rustix::fs::{AtFlags, symlinkat, unlinkat};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -46,7 +46,7 @@ impl LinkTask {
     }
 
     /// Records that the target cannot be had.
-    pub(super) fn lose(&self, run: &Run, error: KopiaError) -> Result<(), Ended> {
+    pub(super) fn lose(&self, run: &Run, error: RepositoryError) -> Result<(), Ended> {
         run.fail_repository(&self.path(), error)?;
         self.directory.release(run)
     }

@@ -7,12 +7,12 @@ use std::hash::{BuildHasher, RandomState};
 use std::os::unix::ffi::OsStrExt;
 
 /// The reason for which a name cannot be one of a file; `None` for one that can.
-pub(super) fn refusal(name: &str) -> Option<&'static str> {
-    match name {
-        "" => Some("its name is empty"),
-        "." | ".." => Some("its name stands for another directory"),
-        name if name.contains('/') => Some("its name has a slash"),
-        name if name.contains('\0') => Some("its name has a zero byte"),
+pub(super) fn refusal(name: &OsStr) -> Option<&'static str> {
+    match name.as_bytes() {
+        b"" => Some("its name is empty"),
+        b"." | b".." => Some("its name stands for another directory"),
+        name if name.contains(&b'/') => Some("its name has a slash"),
+        name if name.contains(&0) => Some("its name has a zero byte"),
         _ => None,
     }
 }
@@ -32,7 +32,7 @@ impl Names {
         high << 64 | low
     }
 
-    pub(super) fn push(&mut self, name: &str) {
+    pub(super) fn push(&mut self, name: &OsStr) {
         let hash = self.hash(name.as_bytes());
         self.hashes.push(hash);
     }
@@ -98,7 +98,7 @@ pub(super) struct RepeatedNames {
 
 impl RepeatedNames {
     /// Takes note of an entry. True where another one of the same name follows.
-    pub(super) fn is_followed(&mut self, name: &str) -> bool {
+    pub(super) fn is_followed(&mut self, name: &OsStr) -> bool {
         if self.left.is_empty() {
             return false;
         }
@@ -116,9 +116,9 @@ mod tests {
     #[test]
     fn a_name_that_would_lead_elsewhere_is_refused() {
         let refused = ["", ".", "..", "/", "a/b", "../a", "/etc/passwd", "a\0b"];
-        assert_eq!(refused.map(|name| refusal(name).is_some()), [true; 8]);
+        assert_eq!(refused.map(|name| refusal(OsStr::new(name)).is_some()), [true; 8]);
         let taken = ["a", "...", "..a", " ", "\u{fffd}", "\\", "a\nb", "-rf"];
-        assert_eq!(taken.map(refusal), [None; 8]);
+        assert_eq!(taken.map(|name| refusal(OsStr::new(name))), [None; 8]);
     }
 
     #[test]
@@ -126,18 +126,18 @@ mod tests {
         let mut names = Names::default();
         let order = ["a", "b", "a", "c", "b", "a"];
         for name in order {
-            names.push(name);
+            names.push(OsStr::new(name));
         }
         names.push_other("c");
         names.push_other("e");
-        names.push("\u{fffd}\u{fffd}x");
+        names.push(OsStr::new("\u{fffd}\u{fffd}x"));
         let names = names.finish();
         let known = ["a", "b", "c", "d", "e", ""].map(|name| names.contains(OsStr::new(name)));
         assert_eq!(known, [true, true, true, false, true, false]);
         let lossy = [&b"\xff\xfex"[..], b"\xffx"].map(|name| names.contains(OsStr::from_bytes(name)));
         assert_eq!(lossy, [true, false]);
         let mut repeated = names.into_repeated();
-        assert_eq!(order.map(|name| repeated.is_followed(name)), [true, true, true, false, false, false]);
-        assert!(!repeated.is_followed("d"));
+        assert_eq!(order.map(|name| repeated.is_followed(OsStr::new(name))), [true, true, true, false, false, false]);
+        assert!(!repeated.is_followed(OsStr::new("d")));
     }
 }

@@ -96,10 +96,14 @@ pub struct RestoreReport {
     pub owners_not_set: bool,
     /// Entries of other owners whose permissions or times could not be set for want of the right to do so.
     pub attributes_not_set: u64,
+    /// Extended attributes that this user or the file system of the target cannot have.
+    pub extended_attributes_not_set: u64,
     /// Files that were being uploaded when the snapshot was cut off (`.checkpointed.`), left out.
     pub unfinished: u64,
     /// Names with bytes that are no UTF-8, which the repository has not: U+FFFD stands for each of them.
     pub names_changed: u64,
+    /// Sockets, which are left out: the program that listens makes them.
+    pub sockets: u64,
     /// Directories in which nothing was deleted, because the snapshot does not have all that was in them.
     pub not_cleared: u64,
 }

@@ -1,22 +1,21 @@
 //! The first step with an entry: what is in its place, and what is to be done.
 
-use super::attributes::Attributes;
 use super::directory::{DIRECTORY, Directory, OpenDirectory};
-use super::extra::remove_tree;
 use super::file::{FilePlace, FileTask};
+use super::in_place::{keeps, kind, look, make_room};
 use super::link::{LinkTask, MAX_TARGET};
 use super::names::refusal;
 use super::options::Existing;
 use super::run::{Ended, Run};
+use super::special::prepare_special;
 use crate::failure::Failed;
 use crate::handles::{MAX_DEPTH, open_beneath, too_deep};
 use crate::progress::add;
-use lifeboat_kopia::format::directory::{DirectoryEntry, EntryType};
-use lifeboat_kopia::format::object_id::ObjectId;
-use lifeboat_kopia::snapshot::{EntryState, TreeEntry};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, chmod, fchmod, fstat, mkdirat, readlinkat, statat, unlinkat};
+use crate::tree::{Attributes, EntryKind, Object, SourceEntry};
+use lifeboat_kopia::snapshot::EntryState;
+use rustix::fs::{Mode, OFlags, Stat, chmod, fchmod, fstat, mkdirat, readlinkat};
 use rustix::io::Errno;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
@@ -33,7 +32,7 @@ pub(super) enum Step {
         /// The symlink.
         task: LinkTask,
         /// The target.
-        object: ObjectId,
+        object: Object,
     },
 }
 
@@ -41,7 +40,7 @@ pub(super) enum Step {
 #[derive(Debug)]
 pub(super) struct Child {
     pub(super) directory: Arc<Directory>,
-    pub(super) object: ObjectId,
+    pub(super) object: Object,
     /// True where the snapshot has everything that was in it.
     pub(super) is_complete: bool,
 }
@@ -50,26 +49,26 @@ pub(super) struct Child {
 #[derive(Debug)]
 pub(super) struct FileStep {
     pub(super) task: Arc<FileTask>,
-    pub(super) object: ObjectId,
+    pub(super) object: Object,
     /// The length as the snapshot has it.
     pub(super) size: u64,
 }
 
 /// Looks at the places of entries of a directory. Those that fail or are finished give no step.
-pub(super) fn prepare(run: &Run, directory: &Arc<Directory>, entries: Vec<TreeEntry>) -> Result<Vec<Step>, Ended> {
+pub(super) fn prepare(run: &Run, directory: &Arc<Directory>, entries: Vec<SourceEntry>) -> Result<Vec<Step>, Ended> {
     let mut steps = Vec::with_capacity(entries.len());
-    for TreeEntry { entry, state } in entries {
+    for entry in entries {
         let _step = run.enter()?;
-        let name = OsString::from(entry.name.as_str());
-        if entry.name.is_lossy() {
+        let name = entry.name.clone();
+        if entry.is_lossy {
             run.note(|report| report.names_changed += 1);
         }
-        let prepared = match state {
+        let prepared = match &entry.state {
             EntryState::CutShort { .. } => {
                 run.note(|report| report.unfinished += 1);
                 continue;
             }
-            EntryState::Unreadable { why } => Err(Failed::Because(why)),
+            EntryState::Unreadable { why } => Err(Failed::Because(why.clone())),
             EntryState::Whole => match refusal(&entry.name) {
                 Some(why) => Err(Failed::Because(why.to_owned())),
                 None => prepare_entry(run, directory, &name, &entry),
@@ -88,79 +87,41 @@ pub(super) fn prepare_entry(
     run: &Run,
     directory: &Arc<Directory>,
     name: &OsStr,
-    entry: &DirectoryEntry,
+    entry: &SourceEntry,
 ) -> Result<Option<Step>, Failed> {
-    let Some(object) = entry.object else {
+    let Some(attributes) = entry.attributes.clone() else {
+        return Err(Failed::Because("it has neither mode nor owner".to_owned()));
+    };
+    if let EntryKind::Special(special) = &entry.kind {
+        return prepare_special(run, directory, name, *special, &attributes).map(|()| None);
+    }
+    let Some(object) = entry.object.clone() else {
         return Err(Failed::Because("it refers to no object that can be read".to_owned()));
     };
-    match &entry.entry_type {
-        EntryType::Directory => prepare_directory(run, directory, name, entry).map(|directory| {
-            let child = Child { directory, object, is_complete: is_complete(entry) };
+    match &entry.kind {
+        EntryKind::Directory => prepare_directory(run, directory, name, attributes).map(|directory| {
+            let child = Child { directory, object, is_complete: entry.is_complete };
             Some(Step::Directory(child))
         }),
-        EntryType::File => {
+        EntryKind::File => {
             let place = FilePlace {
                 directory: directory.clone(),
                 name: name.to_owned(),
-                attributes: Attributes::of(entry),
+                attributes,
                 size: run.options.length.filter(|_| directory.depth() == 0).unwrap_or(entry.size).min(entry.size),
             };
             let task = prepare_file(run, place)?;
             Ok(task.map(|task| Step::File(FileStep { task, object, size: entry.size })))
         }
-        EntryType::Symlink => {
+        EntryKind::Symlink => {
             let existing = if directory.is_new() { None } else { existing_link(run, directory, name)? };
             directory.add();
             let (directory, name) = (directory.clone(), name.to_owned());
-            let task = LinkTask { directory, name, attributes: Attributes::of(entry), existing };
+            let task = LinkTask { directory, name, attributes, existing };
             Ok(Some(Step::Link { task, object }))
         }
-        EntryType::Unknown(word) => Err(Failed::Because(format!("its type {word:?} is not known"))),
-    }
-}
-
-/// True where the snapshot has everything that was below a directory.
-pub(super) fn is_complete(entry: &DirectoryEntry) -> bool {
-    entry.summary.as_ref().is_none_or(|summary| {
-        summary.incomplete.is_none() && summary.failed == 0 && summary.ignored == 0 && summary.errors.is_empty()
-    })
-}
-
-fn look(at: &File, name: &OsStr) -> Result<Option<Stat>, Failed> {
-    match statat(at, name, AtFlags::SYMLINK_NOFOLLOW) {
-        Ok(stat) => Ok(Some(stat)),
-        Err(Errno::NOENT) => Ok(None),
-        Err(e) => Err(Failed::to("look at its place")(e)),
-    }
-}
-
-fn kind(stat: &Stat) -> FileType {
-    FileType::from_raw_mode(stat.st_mode)
-}
-
-/// Removes what is in the place of something else.
-fn make_room(run: &Run, directory: &Directory, name: &OsStr, stat: &Stat) -> Result<(), Failed> {
-    let at = directory.file(run)?;
-    if !kind(stat).is_dir() {
-        return unlinkat(&at, name, AtFlags::empty()).map_err(Failed::to("remove what is in its place"));
-    }
-    match unlinkat(&at, name, AtFlags::REMOVEDIR) {
-        Err(Errno::NOTEMPTY | Errno::EXIST) if run.options.delete_extra => {
-            run.note(|report| report.deleted += 1);
-            remove_tree(run, &at, name, directory.device())
-        }
-        Err(Errno::NOTEMPTY | Errno::EXIST) => {
-            let why = "a directory that is not empty is in its place; it is removed only where entries that the snapshot does not have are deleted";
-            Err(Failed::Because(why.to_owned()))
-        }
-        other => other.map_err(Failed::to("remove the directory in its place")),
-    }
-}
-
-fn keeps(run: &Run) -> Result<(), Failed> {
-    match run.options.existing {
-        Existing::Keep => Err(Failed::Because("it is there already, and what is there is kept".to_owned())),
-        _ => Ok(()),
+        EntryKind::Unknown(word) => Err(Failed::Because(format!("its type {word:?} is not known"))),
+        EntryKind::Special(_) => Ok(None),
     }
 }
 
@@ -168,7 +129,7 @@ fn prepare_directory(
     run: &Run,
     parent: &Arc<Directory>,
     name: &OsStr,
-    entry: &DirectoryEntry,
+    attributes: Attributes,
 ) -> Result<Arc<Directory>, Failed> {
     if parent.depth() >= MAX_DEPTH {
         return Err(too_deep());
@@ -190,7 +151,7 @@ fn prepare_directory(
         Err(e) => return Err(Failed::to("make the directory")(e)),
     };
     let (file, mode_before) = open_writable(&at, name)?;
-    let attributes = Some(Attributes::of(entry));
+    let attributes = Some(attributes);
     parent.child(name, OpenDirectory { file, is_new, attributes, mode_before }, run)
 }
 

@@ -3,9 +3,7 @@
 use super::options::{EntryFailure, RestoreOptions, RestoreReport};
 use crate::failure::{Failed, is_no_space, is_target_wide};
 use crate::handles::OpenFiles;
-use crate::{MoverError, Progress};
-use lifeboat_bucket::ErrorKind;
-use lifeboat_kopia::KopiaError;
+use crate::{MoverError, Progress, RepositoryError};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
@@ -104,13 +102,12 @@ impl Run {
     }
 
     /// Records that bytes of an entry cannot be had. Where the whole repository does not answer the restore ends.
-    pub(super) fn fail_repository(&self, path: &str, error: KopiaError) -> Result<(), Ended> {
-        let is_of_entry = match &error {
-            KopiaError::Damaged { .. } | KopiaError::Missing { .. } | KopiaError::Unsupported { .. } => true,
-            KopiaError::Bucket(error) => !matches!(error.kind, ErrorKind::Transient | ErrorKind::Throttled),
-            _ => false,
-        };
-        if is_of_entry { self.fail(path, &Failed::Because(error.to_string())) } else { Err(self.end(error.into())) }
+    pub(super) fn fail_repository(&self, path: &str, error: RepositoryError) -> Result<(), Ended> {
+        if error.concerns_entry() {
+            self.fail(path, &Failed::Because(error.to_string()))
+        } else {
+            Err(self.end(error.into()))
+        }
     }
 
     /// Takes the report, or the error that ended the restore.
@@ -151,6 +148,9 @@ pub(super) async fn blocking<T: Send + 'static>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lifeboat_bucket::{BucketError, ErrorKind};
+    use lifeboat_kopia::KopiaError;
+    use lifeboat_restic::ResticError;
     use rustix::io::Errno;
 
     fn run(stop_at_first_error: bool) -> Run {
@@ -199,21 +199,23 @@ mod tests {
 
     #[test]
     fn a_bucket_that_is_away_ends_the_restore_and_a_missing_pack_does_not() {
-        let error = |kind| {
-            KopiaError::Bucket(lifeboat_bucket::BucketError {
-                kind,
-                operation: "get",
-                key: "p1".to_owned(),
-                store: "s".to_owned(),
-                message: "no".to_owned(),
-                source: None,
-            })
+        let error = |kind| BucketError {
+            kind,
+            operation: "get",
+            key: "p1".to_owned(),
+            store: "s".to_owned(),
+            message: "no".to_owned(),
+            source: None,
         };
-        let ends = |error| run(false).fail_repository("a", error).is_err();
+        let ends = |error: RepositoryError| run(false).fail_repository("a", error).is_err();
         let kinds =
             [ErrorKind::NotFound, ErrorKind::Denied, ErrorKind::Other, ErrorKind::Transient, ErrorKind::Throttled];
-        assert_eq!(kinds.map(|kind| ends(error(kind))), [false, false, false, true, true]);
-        assert!(!ends(KopiaError::Missing { what: "pack".to_owned() }) && ends(KopiaError::Cancelled));
+        for of_bucket in [|error| KopiaError::Bucket(error).into(), |error| ResticError::Bucket(error).into()] {
+            assert_eq!(kinds.map(|kind| ends(of_bucket(error(kind)))), [false, false, false, true, true]);
+        }
+        let missing = || "pack".to_owned();
+        assert!(!ends(KopiaError::Missing { what: missing() }.into()) && ends(KopiaError::Cancelled.into()));
+        assert!(!ends(ResticError::Missing { what: missing() }.into()) && ends(ResticError::Cancelled.into()));
     }
 
     #[test]

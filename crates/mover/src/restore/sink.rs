@@ -3,10 +3,10 @@
 use super::file::FileTask;
 use super::link::LinkTask;
 use super::run::{Ended, Run};
+use crate::RepositoryError;
 use crate::progress::add;
+use crate::tree::Reader;
 use bytes::Bytes;
-use lifeboat_kopia::KopiaError;
-use lifeboat_kopia::content::read_plan::Sink;
 use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -42,40 +42,44 @@ pub(super) enum PieceTarget {
 /// Writes pieces into the target.
 pub(super) struct Writer(pub(super) Arc<Run>);
 
-fn cancelled(Ended: Ended) -> KopiaError {
-    KopiaError::Cancelled
-}
-
 fn first(bytes: &[u8], length: u64) -> &[u8] {
     // The plan gives no piece with fewer bytes than were asked for.
     usize::try_from(length).ok().and_then(|length| bytes.get(..length)).unwrap_or(bytes)
 }
 
-impl Sink<Piece> for Writer {
-    fn take(&self, bytes: &Bytes, pieces: Vec<Piece>) -> Result<(), KopiaError> {
+impl Writer {
+    fn write(&self, bytes: &Bytes, pieces: Vec<Piece>) -> Result<(), Ended> {
         let run = &*self.0;
         add(&run.progress.bytes_fetched, bytes.len() as u64);
         for piece in pieces {
-            let _step = run.enter().map_err(cancelled)?;
+            let _step = run.enter()?;
             match piece.place {
                 PieceTarget::File { task, offset, length } => task.take(run, offset, first(bytes, length)),
                 PieceTarget::Link { task, length } => task.make(run, first(bytes, length)),
-            }
-            .map_err(cancelled)?;
+            }?;
         }
         Ok(())
     }
 
-    fn fail(&self, error: KopiaError, pieces: Vec<Piece>) -> Result<(), KopiaError> {
+    fn lose(&self, error: &RepositoryError, pieces: Vec<Piece>) -> Result<(), Ended> {
         let run = &*self.0;
         for piece in pieces {
-            let _step = run.enter().map_err(cancelled)?;
+            let _step = run.enter()?;
             match piece.place {
                 PieceTarget::File { task, .. } => task.lose(run, error.repeat()),
                 PieceTarget::Link { task, .. } => task.lose(run, error.repeat()),
-            }
-            .map_err(cancelled)?;
+            }?;
         }
         Ok(())
+    }
+}
+
+impl Reader<Piece> for Writer {
+    fn take(&self, bytes: &Bytes, pieces: Vec<Piece>) -> bool {
+        self.write(bytes, pieces).is_ok()
+    }
+
+    fn fail(&self, error: &RepositoryError, pieces: Vec<Piece>) -> bool {
+        self.lose(error, pieces).is_ok()
     }
 }

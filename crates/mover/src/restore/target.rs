@@ -1,17 +1,15 @@
 //! The target of a restore: a folder, a file, a symlink or a device.
 
-use super::attributes::Attributes;
 use super::directory::{Directory, OpenDirectory};
 use super::file::{FilePlace, FileTask};
 use super::options::RestoreOptions;
-use super::prepare::{Child, FileStep, Step, is_complete, open_writable, prepare_entry};
+use super::prepare::{Child, FileStep, Step, open_writable, prepare_entry};
 use super::run::Run;
-use crate::MoverError;
 use crate::failure::Failed;
+use crate::tree::{EntryKind, Source, SourceEntry};
+use crate::{MoverError, RepositoryError};
 use futures::TryStreamExt;
-use lifeboat_kopia::format::directory::{DirectoryEntry, EntryType};
-use lifeboat_kopia::snapshot::{EntryState, TreeEntry, entries};
-use lifeboat_kopia::{KopiaError, Repository};
+use lifeboat_kopia::snapshot::EntryState;
 use rustix::fs::{Mode, OFlags};
 use std::ffi::OsStr;
 use std::fs::{File, Metadata};
@@ -24,11 +22,11 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(super) enum Plan {
     /// A tree into a folder.
-    Tree(DirectoryEntry),
+    Tree(SourceEntry),
     /// A file or symlink at a path.
-    Single(DirectoryEntry),
+    Single(SourceEntry),
     /// A file onto a device.
-    Device(DirectoryEntry),
+    Device(SourceEntry),
 }
 
 fn failed(attempt: &'static str, path: &Path) -> impl Fn(std::io::Error) -> MoverError {
@@ -49,12 +47,8 @@ fn look(path: &Path) -> Result<Option<Metadata>, MoverError> {
 }
 
 /// Decides what goes where. Nothing is changed.
-pub(super) async fn plan(
-    repository: &Repository,
-    root: &DirectoryEntry,
-    options: &RestoreOptions,
-) -> Result<Plan, MoverError> {
-    let plan = choose(repository, root, options).await?;
+pub(super) async fn plan(source: &Source, root: &SourceEntry, options: &RestoreOptions) -> Result<Plan, MoverError> {
+    let plan = choose(source, root, options).await?;
     match (&plan, options.length) {
         (Plan::Tree(_), Some(length)) => Err(refused(
             &options.target,
@@ -64,27 +58,27 @@ pub(super) async fn plan(
     }
 }
 
-async fn choose(repository: &Repository, root: &DirectoryEntry, options: &RestoreOptions) -> Result<Plan, MoverError> {
+async fn choose(source: &Source, root: &SourceEntry, options: &RestoreOptions) -> Result<Plan, MoverError> {
     let path = &options.target;
     let found = look(path)?;
     let is_device = found.as_ref().is_some_and(|found| found.file_type().is_block_device());
-    match &root.entry_type {
-        EntryType::Directory => {
+    match &root.kind {
+        EntryKind::Directory => {
             if found.as_ref().is_some_and(Metadata::is_dir) {
                 return Ok(Plan::Tree(root.clone()));
             }
             // The snapshot of a device is a directory with one file that is called like the device.
-            let file = only_file(repository, root).await?;
+            let file = only_file(source, root).await?;
             match (found, file) {
                 (Some(_), Some(file)) if is_device => Ok(Plan::Device(file)),
                 (Some(found), Some(file)) if found.is_file() => Ok(Plan::Single(file)),
                 (Some(_), _) => Err(refused(path, "the snapshot is a directory, the target is none")),
-                (None, Some(file)) if file.name.contains('/') => Ok(Plan::Single(file)),
+                (None, Some(file)) if file.name.as_encoded_bytes().contains(&b'/') => Ok(Plan::Single(file)),
                 (None, _) => Ok(Plan::Tree(root.clone())),
             }
         }
-        EntryType::File if is_device => Ok(Plan::Device(root.clone())),
-        EntryType::File | EntryType::Symlink => {
+        EntryKind::File if is_device => Ok(Plan::Device(root.clone())),
+        EntryKind::File | EntryKind::Symlink | EntryKind::Special(_) => {
             if found.is_some_and(|found| found.is_dir()) {
                 return Err(refused(
                     path,
@@ -93,30 +87,32 @@ async fn choose(repository: &Repository, root: &DirectoryEntry, options: &Restor
             }
             Ok(Plan::Single(root.clone()))
         }
-        EntryType::Unknown(word) => Err(refused(path, &format!("the type {word:?} of the snapshot is not known"))),
+        EntryKind::Unknown(word) => Err(refused(path, &format!("the type {word:?} of the snapshot is not known"))),
     }
 }
 
 /// The file that is the only entry of a directory.
-async fn only_file(repository: &Repository, root: &DirectoryEntry) -> Result<Option<DirectoryEntry>, KopiaError> {
-    let Some(object) = root.object else { return Ok(None) };
-    let mut children = entries(repository.contents(), &object);
+async fn only_file(source: &Source, root: &SourceEntry) -> Result<Option<SourceEntry>, RepositoryError> {
+    let Some(object) = &root.object else { return Ok(None) };
+    let mut children = source.entries(object);
     let (Some(first), None) = (children.try_next().await?, children.try_next().await?) else { return Ok(None) };
-    let TreeEntry { entry, state } = first;
-    Ok((state == EntryState::Whole && entry.entry_type == EntryType::File).then_some(entry))
+    Ok((first.state == EntryState::Whole && first.kind == EntryKind::File).then_some(first))
 }
 
 /// The bytes of a block device that was saved: the only file of a directory, which is called by the path of the device. `None` for the
 /// snapshot of anything else.
 ///
 /// # Errors
-/// [`KopiaError`] of the listing.
-pub async fn device_file(repository: &Repository, root: &DirectoryEntry) -> Result<Option<DirectoryEntry>, KopiaError> {
-    match &root.entry_type {
-        EntryType::Directory => Ok(only_file(repository, root).await?.filter(|file| file.name.contains('/'))),
+/// [`RepositoryError`] of the listing.
+pub async fn device_file(source: &Source, root: &SourceEntry) -> Result<Option<SourceEntry>, RepositoryError> {
+    match &root.kind {
+        EntryKind::Directory => {
+            let file = only_file(source, root).await?;
+            Ok(file.filter(|file| file.name.as_encoded_bytes().contains(&b'/')))
+        }
         // No volume with files is a file.
-        EntryType::File => Ok(Some(root.clone())),
-        EntryType::Symlink | EntryType::Unknown(_) => Ok(None),
+        EntryKind::File => Ok(Some(root.clone())),
+        EntryKind::Symlink | EntryKind::Special(_) | EntryKind::Unknown(_) => Ok(None),
     }
 }
 
@@ -129,9 +125,10 @@ pub(super) fn open(run: &Run, plan: Plan) -> Result<Option<Step>, MoverError> {
     }
 }
 
-fn open_tree(run: &Run, root: &DirectoryEntry) -> Result<Step, MoverError> {
+fn open_tree(run: &Run, root: &SourceEntry) -> Result<Step, MoverError> {
     let path = &run.options.target;
-    let object = root.object.ok_or_else(|| refused(path, "the snapshot refers to no object that can be read"))?;
+    let object =
+        root.object.clone().ok_or_else(|| refused(path, "the snapshot refers to no object that can be read"))?;
     let mode = Mode::from_raw_mode(if run.options.permissions { 0o700 } else { 0o777 });
     let is_new = match rustix::fs::mkdir(path, mode) {
         Ok(()) => true,
@@ -147,9 +144,9 @@ fn open_tree(run: &Run, root: &DirectoryEntry) -> Result<Step, MoverError> {
     let above = folder(above)?;
     let opened = open_writable(&above, name);
     let (file, mode_before) = opened.map_err(|e| refused(&path, &e.to_string()))?;
-    let opened = OpenDirectory { file, is_new, attributes: Some(Attributes::of(root)), mode_before };
+    let opened = OpenDirectory { file, is_new, attributes: root.attributes.clone(), mode_before };
     let directory = Directory::root(opened).map_err(|e| refused(&path, &e.to_string()))?;
-    Ok(Step::Directory(Child { directory, object, is_complete: is_complete(root) }))
+    Ok(Step::Directory(Child { directory, object, is_complete: root.is_complete }))
 }
 
 fn folder(path: &Path) -> Result<File, MoverError> {
@@ -165,11 +162,11 @@ fn place(path: &Path) -> Result<Arc<Directory>, MoverError> {
     Directory::root(opened).map_err(|e| refused(path, &e.to_string()))
 }
 
-fn open_single(run: &Run, entry: &DirectoryEntry) -> Result<Option<Step>, MoverError> {
+fn open_single(run: &Run, entry: &SourceEntry) -> Result<Option<Step>, MoverError> {
     let target = &run.options.target;
     // A link to a file stands for the file, but for one that is replaced by a link.
-    let path: PathBuf = match entry.entry_type {
-        EntryType::File => target.canonicalize().unwrap_or_else(|_| target.clone()),
+    let path: PathBuf = match entry.kind {
+        EntryKind::File => target.canonicalize().unwrap_or_else(|_| target.clone()),
         _ => target.clone(),
     };
     let name = path.file_name().ok_or_else(|| refused(target, "it has no name of a file"))?;
@@ -180,9 +177,10 @@ fn open_single(run: &Run, entry: &DirectoryEntry) -> Result<Option<Step>, MoverE
     })
 }
 
-fn open_device(run: &Run, entry: &DirectoryEntry) -> Result<Step, MoverError> {
+fn open_device(run: &Run, entry: &SourceEntry) -> Result<Step, MoverError> {
     let path = &run.options.target;
-    let object = entry.object.ok_or_else(|| refused(path, "the snapshot refers to no object that can be read"))?;
+    let object =
+        entry.object.clone().ok_or_else(|| refused(path, "the snapshot refers to no object that can be read"))?;
     // With EXCL a device that is mounted, or used by another one, is busy.
     let flags = OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC;
     let file = rustix::fs::open(path, flags, Mode::empty()).map_err(|e| failed("open the device", path)(e.into()))?;
@@ -198,6 +196,8 @@ fn open_device(run: &Run, entry: &DirectoryEntry) -> Result<Step, MoverError> {
     }
     let directory = place(path)?;
     let name = path.file_name().unwrap_or_default().to_owned();
-    let place = FilePlace { directory, name, attributes: Attributes::of(entry), size };
+    let attributes =
+        entry.attributes.clone().ok_or_else(|| refused(path, "the snapshot has neither its mode nor its owner"))?;
+    let place = FilePlace { directory, name, attributes, size };
     Ok(Step::File(FileStep { task: FileTask::device(place, file), object, size: entry.size }))
 }

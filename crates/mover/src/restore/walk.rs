@@ -2,6 +2,7 @@
 
 use super::extra::delete_extra;
 use super::file::{FileKind, FileTask};
+use super::hard_links::HardLinks;
 use super::link::{LinkTask, MAX_TARGET};
 use super::listing::{Listing, OpenListing};
 use super::names::RepeatedNames;
@@ -9,31 +10,27 @@ use super::options::Existing;
 use super::prepare::{Child, FileStep, Step, prepare};
 use super::run::{Ended, Run, blocking};
 use super::sink::{Piece, PieceTarget};
+use crate::RepositoryError;
 use crate::failure::Failed;
 use crate::progress::add;
-use futures::{StreamExt, TryStreamExt};
-use lifeboat_kopia::content::read_plan::Wanted;
-use lifeboat_kopia::format::object_id::ObjectId;
-use lifeboat_kopia::object::{Extent, extents};
-use lifeboat_kopia::snapshot::{EntryState, TreeEntry};
-use lifeboat_kopia::{KopiaError, Repository};
+use crate::tree::{Object, Source, SourceEntry, Stored, TreeExtent as Extent};
+use futures::TryStreamExt;
+use lifeboat_kopia::snapshot::EntryState;
 use std::collections::VecDeque;
-use std::ffi::OsStr;
 use std::sync::Arc;
 use tokio::sync::{Semaphore, mpsc};
 
 /// The deepest listings that stay open while a walk is in a directory below them.
 const OPEN_LISTINGS: usize = 16;
-/// The listings that are read ahead at once.
-const LISTINGS_AHEAD: usize = 32;
 /// The longest content that is compared with what is there. Kopia makes none that is longer.
 const MAX_COMPARED: u64 = 64 << 20;
 
 /// A walk. It makes directories, begins files and symlinks, and sends what is to be read for them.
 pub(super) struct Walk {
-    pub(super) repository: Arc<Repository>,
+    pub(super) source: Source,
     pub(super) run: Arc<Run>,
-    pub(super) pieces: mpsc::Sender<Wanted<Piece>>,
+    pub(super) hard_links: Arc<HardLinks>,
+    pub(super) pieces: mpsc::Sender<(Extent, Piece)>,
     /// The pieces that may be on their way at once, with their files.
     pub(super) room: Arc<Semaphore>,
 }
@@ -89,7 +86,7 @@ impl Walk {
 
     /// Reads the names of a directory, and removes what it does not have.
     async fn open(&self, child: Child) -> Result<Frame, Ended> {
-        let OpenListing { listing, names, error } = Listing::open(self.repository.contents(), &child.object).await;
+        let OpenListing { listing, names, error } = Listing::open(&self.source, &child.object).await;
         let is_whole = error.is_none() && child.is_complete;
         if let Some(error) = error {
             self.run.fail_repository(&path_of(&child), error)?;
@@ -107,16 +104,16 @@ impl Walk {
     }
 
     /// Works on some entries of a directory.
-    async fn batch(&self, frame: &mut Frame, batch: Vec<TreeEntry>) -> Result<(), Ended> {
+    async fn batch(&self, frame: &mut Frame, batch: Vec<SourceEntry>) -> Result<(), Ended> {
         let directory = frame.child.directory.clone();
         let mut entries = Vec::with_capacity(batch.len());
         for entry in batch {
-            if frame.repeated.is_followed(&entry.entry.name) && !matches!(entry.state, EntryState::CutShort { .. }) {
+            if frame.repeated.is_followed(&entry.name) && !matches!(entry.state, EntryState::CutShort { .. }) {
                 let why = "the directory of the snapshot has this name more than once; its last entry counts";
-                let path = directory.path(OsStr::new(entry.entry.name.as_str()));
+                let path = directory.path(&entry.name);
                 self.run.fail(&path, &Failed::Because(why.to_owned()))?;
             } else {
-                entries.push(entry);
+                entries.extend(self.hard_links.keep_further(&directory, entry));
             }
         }
         let run = self.run.clone();
@@ -139,7 +136,7 @@ impl Walk {
         match step {
             Step::Directory(child) => children.push_back(child),
             Step::File(file) => {
-                if file.object.levels > 0 {
+                if file.object.is_long() {
                     // It may take long, and the others are finished meanwhile.
                     self.release(done).await?;
                 }
@@ -165,6 +162,7 @@ impl Walk {
                     Done::SameLink(task) => task.keep(&run),
                     Done::LostLink(task, error) => task.lose(&run, error),
                     Done::BadLink(task, why) => task.refuse(&run, &why),
+                    Done::KnownLink(task, target) => task.make(&run, &target),
                 }?;
             }
             Ok(())
@@ -174,36 +172,27 @@ impl Walk {
 
     /// Reads listings into the memory of the repository while nobody waits for each of them. What fails is told later.
     async fn read_ahead(&self, children: &VecDeque<Child>) {
-        let contents = self.repository.contents();
-        let ids = children.iter().filter(|child| child.object.levels == 0).map(|child| child.object.content);
-        let ids: Vec<_> = ids.collect();
-        if ids.len() > 1 {
-            let read = |id| async move {
-                let _ = contents.read(&id).await;
-            };
-            futures::stream::iter(ids).for_each_concurrent(LISTINGS_AHEAD, read).await;
-        }
+        self.source.read_ahead(children.iter().map(|child| &child.object)).await;
     }
 
     async fn send(&self, extent: &Extent, place: PieceTarget) -> Result<(), Ended> {
         let room = self.room.clone().acquire_owned().await.map_err(|_| Ended)?;
         // Where nobody takes it the plan has ended, and says why.
-        self.pieces.send(extent.wanted(Piece { place, _room: room })).await.map_err(|_| Ended)
+        self.pieces.send((*extent, Piece { place, _room: room })).await.map_err(|_| Ended)
     }
 
     /// Sends the pieces of a file, as far as they are not there already.
     async fn file(&self, FileStep { task, object, size }: &FileStep) -> Result<(), Ended> {
-        let contents = self.repository.contents();
         let compares = match task.kind() {
             FileKind::New => false,
             FileKind::InPlace => true,
             FileKind::Device => self.run.options.existing != Existing::Overwrite,
         };
-        let checked = extents(contents, object).map_ok(|extent| async move {
+        let checked = self.source.extents(object).map_ok(|extent| async move {
             let is_there = compares && self.is_there(task, &extent).await;
-            Ok::<_, KopiaError>((extent, is_there))
+            Ok::<_, RepositoryError>((extent, is_there))
         });
-        let mut checked = Box::pin(checked.try_buffered(contents.limits().threads.max(1)));
+        let mut checked = Box::pin(checked.try_buffered(self.source.threads()));
         let mut length = 0;
         loop {
             let (extent, is_there) = match checked.try_next().await {
@@ -239,21 +228,24 @@ impl Walk {
     /// True where the bytes of an extent are in the file already.
     async fn is_there(&self, task: &Arc<FileTask>, extent: &Extent) -> bool {
         // The hash of what was compressed as a whole is not that of the bytes.
-        if extent.is_compressed || extent.length > MAX_COMPARED || self.run.is_over() {
+        if is_compressed(extent) || extent.length > MAX_COMPARED || self.run.is_over() {
             return false;
         }
         let Ok(length) = usize::try_from(extent.length) else { return false };
-        let (run, task, crypto, extent) = (self.run.clone(), task.clone(), self.repository.crypto().clone(), *extent);
+        let (run, task, source, extent) = (self.run.clone(), task.clone(), self.source.clone(), *extent);
         let compare = blocking(move || {
             let bytes = task.read(&run, extent.start, length);
-            Ok(bytes.is_some_and(|bytes| crypto.hash(&bytes) == *extent.content.hash()))
+            Ok(bytes.is_some_and(|bytes| source.are_bytes_of(&extent, &bytes)))
         });
         compare.await.unwrap_or(false)
     }
 
     /// Sends what a symlink needs, or tells what is to be done without that.
-    async fn link(&self, task: LinkTask, object: &ObjectId) -> Result<Option<Done>, Ended> {
-        let mut extents = extents(self.repository.contents(), object);
+    async fn link(&self, task: LinkTask, object: &Object) -> Result<Option<Done>, Ended> {
+        if let Object::Target(target) = object {
+            return Ok(Some(known_link(task, target)));
+        }
+        let mut extents = self.source.extents(object);
         let extent = match extents.try_next().await {
             Ok(Some(extent)) if (1..=MAX_TARGET).contains(&extent.length) => extent,
             Ok(extent) => {
@@ -269,9 +261,9 @@ impl Walk {
             Err(error) => return Ok(Some(Done::LostLink(task, error))),
         }
         let is_same = task.existing.as_ref().is_some_and(|existing| {
-            !extent.is_compressed
+            !is_compressed(&extent)
                 && existing.len() as u64 == extent.length
-                && self.repository.crypto().hash(existing) == *extent.content.hash()
+                && self.source.are_bytes_of(&extent, existing)
         });
         if is_same {
             return Ok(Some(Done::SameLink(task)));
@@ -286,8 +278,23 @@ impl Walk {
 enum Done {
     File(Arc<FileTask>),
     SameLink(LinkTask),
-    LostLink(LinkTask, KopiaError),
+    LostLink(LinkTask, RepositoryError),
     BadLink(LinkTask, String),
+    KnownLink(LinkTask, Vec<u8>),
+}
+
+/// The rest of the work with a symlink whose target is known.
+fn known_link(task: LinkTask, target: &[u8]) -> Done {
+    if target.is_empty() || target.len() as u64 > MAX_TARGET {
+        return Done::BadLink(task, format!("its target has {} bytes, which no symlink can have", target.len()));
+    }
+    let is_same = task.existing.as_deref() == Some(target);
+    if is_same { Done::SameLink(task) } else { Done::KnownLink(task, target.to_vec()) }
+}
+
+/// True where the hash of the stored bytes is not that of the extent.
+fn is_compressed(extent: &Extent) -> bool {
+    matches!(extent.stored, Stored::Kopia { is_compressed: true, .. })
 }
 
 fn path_of(child: &Child) -> String {

@@ -11,6 +11,7 @@ mod maintenance;
 mod password;
 mod policies;
 mod reading;
+mod restic;
 mod source;
 #[path = "../it/tree.rs"]
 mod tree;

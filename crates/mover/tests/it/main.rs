@@ -13,6 +13,7 @@ mod killed;
 mod maker;
 mod matrix;
 mod pieces;
+mod restic;
 mod snapshot;
 mod target;
 mod tree;

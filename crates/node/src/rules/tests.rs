@@ -176,7 +176,9 @@ fn a_new_transfer_is_accepted_when_target_and_queue_allow_it() {
             PodVolumeRestore,
             json!({"uploaderType": "restic"}),
             Ending::failed(
-                "its data comes from a repository of restic, which node agents neither read nor write: restore it with Velero 1.18 or older, or from another backup",
+                "its data comes from a repository of restic, which node agents neither read nor write: get its files with \"lifeboat \
+                 repo restore --format restic --velero NAMESPACE --bucket URL SNAPSHOT TARGET\"; \"lifeboat repo snapshots\" with the \
+                 same flags lists what is there",
             ),
         ),
     ] {

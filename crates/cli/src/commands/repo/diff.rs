@@ -188,7 +188,7 @@ fn text(change: &EntryChange) -> String {
 /// Both values of a property.
 fn difference(property: ChangedProperty, before: &DirectoryEntry, after: &DirectoryEntry) -> String {
     let value = |entry: &DirectoryEntry| match property {
-        ChangedProperty::Type => super::list::type_name(entry).to_owned(),
+        ChangedProperty::Type => super::list::type_name(&entry.into()).to_owned(),
         ChangedProperty::Content => format!("{} bytes", entry.size),
         ChangedProperty::Mode => format!("{:04o}", entry.mode),
         ChangedProperty::Owner => format!("{}:{}", entry.uid, entry.gid),
@@ -209,8 +209,8 @@ fn document(change: &EntryChange) -> Value {
         "path": shown(&change.path),
         "change": word,
         "what": what,
-        "before": change.before.as_ref().map(entry_document),
-        "after": change.after.as_ref().map(entry_document),
+        "before": change.before.as_ref().map(|entry| entry_document(&entry.into())),
+        "after": change.after.as_ref().map(|entry| entry_document(&entry.into())),
     })
 }
 

@@ -4,10 +4,8 @@ use super::{RepositoryArgs, SnapshotPath};
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use futures::TryStreamExt;
-use lifeboat_kopia::Repository;
-use lifeboat_kopia::format::directory::{DirectoryEntry, EntryType};
-use lifeboat_kopia::format::object_id::ObjectId;
-use lifeboat_kopia::snapshot::{EntryState, MAX_DEPTH, TreeEntry, entries};
+use lifeboat_kopia::snapshot::{EntryState, MAX_DEPTH};
+use lifeboat_mover::tree::{EntryKind, Object, Source, SourceEntry, SpecialFile};
 use lifeboat_object::printable;
 use lifeboat_terminal::flags::globals::Globals;
 use serde_json::{Value, json};
@@ -49,9 +47,9 @@ enum Lines {
 
 impl LsArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
-        let opened = self.repository.open(globals).await?;
-        let (_, entry) = self.entry.find(&opened.repository).await?;
-        self.listing.print(&opened.repository, entry).await
+        let opened = self.repository.open_source(globals).await?;
+        let (_, entry) = self.entry.find_in(&opened.source).await?;
+        self.listing.print(&opened.source, &entry).await
     }
 }
 
@@ -62,14 +60,14 @@ impl ListingArgs {
     }
 
     /// Prints what is in a directory, or the one entry.
-    pub(crate) async fn print(&self, repository: &Repository, entry: DirectoryEntry) -> Result<ExitCode> {
+    pub(crate) async fn print(&self, source: &Source, entry: &SourceEntry) -> Result<ExitCode> {
         let mut out = BufWriter::new(std::io::stdout().lock());
         let mut all_readable = true;
-        match (&entry.entry_type, entry.object) {
-            (EntryType::Directory, Some(object)) => {
-                all_readable = self.directory(repository, object, &mut out).await?;
+        match (&entry.kind, &entry.object) {
+            (EntryKind::Directory, Some(object)) => {
+                all_readable = self.directory(source, object.clone(), &mut out).await?;
             }
-            _ => self.line(&mut out, "", &TreeEntry::new(entry))?,
+            _ => self.line(&mut out, "", entry)?,
         }
         out.flush()?;
         Ok(if all_readable { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -77,12 +75,12 @@ impl ListingArgs {
 
     /// Prints a directory, and those below it where that is asked for: parents before children. Gives false where a
     /// directory below could not be read, which is told.
-    async fn directory(&self, repository: &Repository, root: ObjectId, out: &mut impl Write) -> Result<bool> {
+    async fn directory(&self, source: &Source, root: Object, out: &mut impl Write) -> Result<bool> {
         let mut all_readable = true;
         let mut waiting = vec![(String::new(), root, 0)];
         while let Some((path, object, depth)) = waiting.pop() {
             let mut below = Vec::new();
-            let mut children = entries(repository.contents(), &object);
+            let mut children = source.entries(&object);
             loop {
                 let child = match children.try_next().await {
                     Ok(Some(child)) => child,
@@ -96,9 +94,7 @@ impl ListingArgs {
                     }
                 };
                 self.line(out, &path, &child)?;
-                if let (true, EntryType::Directory, Some(object)) =
-                    (self.recursive, &child.entry.entry_type, child.entry.object)
-                {
+                if let (true, EntryKind::Directory, Some(object)) = (self.recursive, &child.kind, &child.object) {
                     if depth >= MAX_DEPTH {
                         all_readable = false;
                         out.flush()?;
@@ -107,11 +103,11 @@ impl ListingArgs {
                             std::io::stderr(),
                             "error: {}{}: {why}",
                             printable(&path),
-                            printable(&child.entry.name)
+                            printable(child.name.to_string_lossy())
                         )?;
                         continue;
                     }
-                    below.push((format!("{path}{}/", child.entry.name), object, depth + 1));
+                    below.push((format!("{path}{}/", child.name.to_string_lossy()), object.clone(), depth + 1));
                 }
             }
             // The first of them is next.
@@ -120,19 +116,18 @@ impl ListingArgs {
         Ok(all_readable)
     }
 
-    fn line(&self, out: &mut impl Write, path: &str, child: &TreeEntry) -> Result<()> {
-        let entry = &child.entry;
-        let name = format!("{path}{}", entry.name);
+    fn line(&self, out: &mut impl Write, path: &str, entry: &SourceEntry) -> Result<()> {
+        let name = format!("{path}{}", entry.name.to_string_lossy());
         if self.output.is_some() {
-            writeln!(out, "{}", value(&name, child))?;
+            writeln!(out, "{}", value(&name, entry))?;
             return Ok(());
         }
-        let note = match &child.state {
+        let note = match &entry.state {
             EntryState::Whole => String::new(),
             EntryState::CutShort { name } => format!("  (beginning of {name}: its upload was cut short)"),
             EntryState::Unreadable { why } => format!("  (cannot be restored: {why})"),
         };
-        let slash = if entry.entry_type == EntryType::Directory { "/" } else { "" };
+        let slash = if entry.kind == EntryKind::Directory { "/" } else { "" };
         let long = if self.long { long(entry) } else { String::new() };
         writeln!(out, "{}", printable(format!("{long}{name}{slash}{note}")))?;
         Ok(())
@@ -140,48 +135,64 @@ impl ListingArgs {
 }
 
 /// Mode, owner, group, size and time.
-fn long(entry: &DirectoryEntry) -> String {
-    let letter = match entry.entry_type {
-        EntryType::File => '-',
-        EntryType::Directory => 'd',
-        EntryType::Symlink => 'l',
-        EntryType::Unknown(_) => '?',
+fn long(entry: &SourceEntry) -> String {
+    let letter = match &entry.kind {
+        EntryKind::File => '-',
+        EntryKind::Directory => 'd',
+        EntryKind::Symlink => 'l',
+        EntryKind::Special(SpecialFile::Pipe) => 'p',
+        EntryKind::Special(SpecialFile::Socket) => 's',
+        EntryKind::Special(SpecialFile::CharacterDevice(_)) => 'c',
+        EntryKind::Special(SpecialFile::BlockDevice(_)) => 'b',
+        EntryKind::Unknown(_) => '?',
     };
-    let (mode, modified) = (entry.mode, entry.modified.to_string());
-    format!("{letter}{mode:04o} {:>6} {:>6} {:>14} {modified:<30} ", entry.uid, entry.gid, entry.size)
+    let Some(attributes) = &entry.attributes else { return format!("{letter}???? ") };
+    let (mode, uid, gid) = (attributes.mode, attributes.uid, attributes.gid);
+    format!("{letter}{mode:04o} {uid:>6} {gid:>6} {:>14} {:<30} ", entry.size, attributes.modified.to_string())
 }
 
 /// The type of an entry in words.
-pub(super) fn type_name(entry: &DirectoryEntry) -> &str {
-    match &entry.entry_type {
-        EntryType::File => "file",
-        EntryType::Directory => "directory",
-        EntryType::Symlink => "symlink",
-        EntryType::Unknown(word) => word,
+pub(super) fn type_name(entry: &SourceEntry) -> &str {
+    match &entry.kind {
+        EntryKind::File => "file",
+        EntryKind::Directory => "directory",
+        EntryKind::Symlink => "symlink",
+        EntryKind::Special(SpecialFile::Pipe) => "pipe",
+        EntryKind::Special(SpecialFile::Socket) => "socket",
+        EntryKind::Special(SpecialFile::CharacterDevice(_)) => "character device",
+        EntryKind::Special(SpecialFile::BlockDevice(_)) => "block device",
+        EntryKind::Unknown(word) => word,
     }
 }
 
 /// The properties of an entry as JSON.
-pub(crate) fn entry_document(entry: &DirectoryEntry) -> Value {
+pub(crate) fn entry_document(entry: &SourceEntry) -> Value {
+    let attributes = entry.attributes.as_ref();
+    let object = entry.object.as_ref().and_then(|object| match object {
+        Object::Kopia(object) => Some(object.to_string()),
+        Object::Tree(tree) => Some(tree.to_string()),
+        // A file of restic is a list of pieces, and the target of a symlink is no object.
+        Object::Pieces(_) | Object::Target(_) => None,
+    });
     json!({
         "type": type_name(entry),
-        "mode": format!("{:04o}", entry.mode),
-        "uid": entry.uid,
-        "gid": entry.gid,
+        "mode": attributes.map(|attributes| format!("{:04o}", attributes.mode)),
+        "uid": attributes.map(|attributes| attributes.uid),
+        "gid": attributes.map(|attributes| attributes.gid),
         "size": entry.size,
-        "modified": entry.modified.to_string(),
-        "object": entry.object.map(|object| object.to_string()),
+        "modified": attributes.map(|attributes| attributes.modified.to_string()),
+        "object": object,
     })
 }
 
 /// An entry of a listing as JSON.
-fn value(path: &str, child: &TreeEntry) -> Value {
-    let problem = match &child.state {
+fn value(path: &str, entry: &SourceEntry) -> Value {
+    let problem = match &entry.state {
         EntryState::Whole => None,
         EntryState::CutShort { .. } => Some("its upload was cut short".to_owned()),
         EntryState::Unreadable { why } => Some(why.clone()),
     };
-    let mut document = entry_document(&child.entry);
+    let mut document = entry_document(entry);
     document["path"] = path.into();
     document["problem"] = problem.into();
     document

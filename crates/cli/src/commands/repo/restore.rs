@@ -3,9 +3,8 @@
 use super::{RepositoryArgs, SnapshotPath};
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use lifeboat_kopia::Repository;
-use lifeboat_kopia::format::directory::DirectoryEntry;
-use lifeboat_mover::restore::{Existing, RestoreOptions, RestoreReport, restore};
+use lifeboat_mover::restore::{Existing, RestoreOptions, RestoreReport, restore_from};
+use lifeboat_mover::tree::{Source, SourceEntry};
 use lifeboat_mover::{Progress, Totals};
 use lifeboat_object::printable;
 use lifeboat_terminal::flags::globals::Globals;
@@ -61,8 +60,8 @@ pub(crate) struct RestoreFlags {
 /// An entry of a repository that is restored, and its target.
 #[derive(Clone, Copy)]
 pub(crate) struct Restored<'a> {
-    pub(crate) repository: &'a Repository,
-    pub(crate) entry: &'a DirectoryEntry,
+    pub(crate) source: &'a Source,
+    pub(crate) entry: &'a SourceEntry,
     /// The entry for people.
     pub(crate) what: &'a str,
     pub(crate) target: &'a Path,
@@ -83,10 +82,10 @@ enum ExistingFiles {
 
 impl RestoreArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
-        let opened = self.repository.open(globals).await?;
-        let (snapshot, entry) = self.entry.find(&opened.repository).await?;
-        let what = format!("snapshot {}", snapshot.id);
-        let restored = Restored { repository: &opened.repository, entry: &entry, what: &what, target: &self.target };
+        let opened = self.repository.open_source(globals).await?;
+        let (snapshot, entry) = self.entry.find_in(&opened.source).await?;
+        let what = format!("snapshot {snapshot}");
+        let restored = Restored { source: &opened.source, entry: &entry, what: &what, target: &self.target };
         self.flags.restore(restored).await
     }
 }
@@ -94,8 +93,7 @@ impl RestoreArgs {
 impl RestoreFlags {
     /// Restores an entry and prints the report. Ends with another code where it is not all there.
     pub(crate) async fn restore(&self, restored: Restored<'_>) -> Result<ExitCode> {
-        let Restored { repository, entry, what, target } = restored;
-        let repository = Arc::new(repository.clone());
+        let Restored { source, entry, what, target } = restored;
         let options = RestoreOptions {
             existing: match self.existing {
                 ExistingFiles::Update => Existing::Update,
@@ -113,7 +111,7 @@ impl RestoreFlags {
         let began = Instant::now();
         let line = || format!("restore: {}", describe(&progress.totals(), began.elapsed()));
         let interrupted = "the restore was interrupted: the same command goes on where it was";
-        let report = shown(line, interrupted, restore(&repository, entry, &options, &progress)).await?;
+        let report = shown(line, interrupted, restore_from(source, entry, &options, &progress)).await?;
         let report = report.with_context(|| format!("restore {what} to {}", target.display()))?;
         self.print(&report)?;
         Ok(if is_whole(&report) { ExitCode::SUCCESS } else { ExitCode::from(PARTIALLY_FAILED) })
@@ -137,8 +135,10 @@ impl RestoreFlags {
                 "missingInSnapshot": report.missing_in_snapshot,
                 "ownersNotSet": report.owners_not_set,
                 "attributesNotSet": report.attributes_not_set,
+                "extendedAttributesNotSet": report.extended_attributes_not_set,
                 "unfinished": report.unfinished,
                 "namesChanged": report.names_changed,
+                "sockets": report.sockets,
                 "notCleared": report.not_cleared,
             });
             return print_resource(&value, output);
@@ -182,6 +182,11 @@ fn warnings(report: &RestoreReport) -> Vec<String> {
         (
             report.attributes_not_set,
             "entries of other owners keep their permissions and times: run it as root to set them",
+        ),
+        (report.sockets, "sockets are left out: the programs that listen make them"),
+        (
+            report.extended_attributes_not_set,
+            "extended attributes are not set: this user or the file system of the target cannot have them",
         ),
         (report.not_cleared, "directories keep what the snapshot may not have: it does not have all that was in them"),
     ];

@@ -1,9 +1,12 @@
 //! `lifeboat repo snapshots`.
 
+mod restic;
+
 use super::RepositoryArgs;
 use anyhow::Result;
 use clap::Args;
 use lifeboat_kopia::snapshot::Snapshot;
+use lifeboat_mover::tree::Source;
 use lifeboat_object::printable;
 use lifeboat_terminal::flags::globals::Globals;
 use lifeboat_terminal::output::{Output, print_resource};
@@ -24,25 +27,59 @@ pub(crate) struct SnapshotsArgs {
 
 impl SnapshotsArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
-        let opened = self.repository.open(globals).await?;
-        let snapshots = opened.repository.snapshots().await?;
-        for (id, why) in snapshots.iter().filter_map(|one| Some((&one.id, one.document.as_ref().err()?))) {
+        let opened = self.repository.open_source(globals).await?;
+        let (location, snapshots) = match &opened.source {
+            Source::Kopia(repository) => {
+                let snapshots = repository.snapshots().await?;
+                (repository.blobs().location(), snapshots.iter().map(Listed::from).collect::<Vec<_>>())
+            }
+            Source::Restic(repository) => {
+                let snapshots = repository.snapshots().await?;
+                (repository.location(), snapshots.iter().map(Listed::from).collect())
+            }
+        };
+        for (id, why) in snapshots.iter().filter_map(|one| Some((&one.id, one.unreadable.as_ref()?))) {
             writeln!(std::io::stderr(), "error: the manifest of snapshot {id} cannot be read: {}", printable(why))?;
         }
         if let Some(output) = self.output {
-            print_resource(&snapshots.iter().map(value).collect::<Vec<_>>(), output)?;
+            let documents: Vec<&Value> = snapshots.iter().map(|one| &one.document).collect();
+            print_resource(&documents, output)?;
         } else if snapshots.is_empty() {
-            writeln!(std::io::stderr(), "No snapshots found in {}", opened.repository.blobs().location())?;
+            writeln!(std::io::stderr(), "No snapshots found in {location}")?;
         } else {
             let mut table = TabWriter::new(std::io::stdout()).minwidth(3).padding(3);
             writeln!(table, "ID\tSTART\tSOURCE\tFILES\tBYTES\tSTATE\tTAGS")?;
             for snapshot in &snapshots {
-                writeln!(table, "{}", row(snapshot))?;
+                writeln!(table, "{}", snapshot.row)?;
             }
             table.flush()?;
         }
-        let all_readable = snapshots.iter().all(|one| one.document.is_ok());
+        let all_readable = snapshots.iter().all(|one| one.unreadable.is_none());
         Ok(if all_readable { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+}
+
+/// A snapshot as it is shown.
+struct Listed {
+    id: String,
+    row: String,
+    document: Value,
+    /// The reason for which it cannot be read.
+    unreadable: Option<String>,
+}
+
+impl From<&Snapshot> for Listed {
+    fn from(snapshot: &Snapshot) -> Self {
+        let unreadable = snapshot.document.as_ref().err().cloned();
+        Self { id: snapshot.id.clone(), row: row(snapshot), document: value(snapshot), unreadable }
+    }
+}
+
+impl From<&lifeboat_restic::Snapshot> for Listed {
+    fn from(snapshot: &lifeboat_restic::Snapshot) -> Self {
+        let unreadable = snapshot.document.as_ref().err().cloned();
+        let (row, document) = (restic::row(snapshot), restic::value(snapshot));
+        Self { id: snapshot.id.to_string(), row, document, unreadable }
     }
 }
 

@@ -19,8 +19,8 @@ pub(crate) struct VolumeCatArgs {
 
 impl VolumeCatArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
-        let OpenVolume { repository, entry, described, .. } = self.volume.open(&self.path, globals).await?;
+        let OpenVolume { source, entry, described, .. } = self.volume.open(&self.path, globals).await?;
         let what = if self.path.is_empty() { described } else { format!("{} of {described}", self.path) };
-        print_bytes(&repository.repository, &entry, &what).await
+        print_bytes(&source, &entry, &what).await
     }
 }

@@ -22,9 +22,9 @@ pub(crate) struct VolumeLsArgs {
 
 impl VolumeLsArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
-        let OpenVolume { repository, entry, is_device, described } = self.volume.open(&self.path, globals).await?;
+        let OpenVolume { source, entry, is_device, described, .. } = self.volume.open(&self.path, globals).await?;
         if !is_device {
-            return self.listing.print(&repository.repository, entry).await;
+            return self.listing.print(&source, &entry).await;
         }
         let mut out = std::io::stdout().lock();
         if self.listing.is_json() {

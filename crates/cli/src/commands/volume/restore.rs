@@ -4,7 +4,7 @@ use super::saved::{OpenVolume, SavedVolumeArgs};
 use crate::commands::repo::restore::{RestoreFlags, Restored};
 use anyhow::{Result, bail};
 use clap::Args;
-use lifeboat_kopia::format::directory::EntryType;
+use lifeboat_mover::tree::EntryKind;
 use lifeboat_terminal::flags::globals::Globals;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -26,11 +26,11 @@ pub(crate) struct VolumeRestoreArgs {
 
 impl VolumeRestoreArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
-        let OpenVolume { repository, entry, is_device, described } = self.volume.open(&self.path, globals).await?;
-        let is_single = !is_device && entry.entry_type != EntryType::Directory;
+        let OpenVolume { source, entry, is_device, described, .. } = self.volume.open(&self.path, globals).await?;
+        let is_single = !is_device && entry.kind != EntryKind::Directory;
         let target = if is_single { in_folder(&self.into, &self.path)? } else { self.into.clone() };
         let what = if self.path.is_empty() { described } else { format!("{} of {described}", self.path) };
-        let restored = Restored { repository: &repository.repository, entry: &entry, what: &what, target: &target };
+        let restored = Restored { source: &source, entry: &entry, what: &what, target: &target };
         Box::pin(self.flags.restore(restored)).await
     }
 }

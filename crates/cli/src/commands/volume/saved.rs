@@ -1,17 +1,18 @@
 //! The volume of a backup that a command reads, and its repository.
 
+use crate::commands::repo::format::RepositoryFormat;
 use crate::commands::repo::{
     OpenRepository, PasswordSource, RepositoryPassword, SnapshotPath, kopia_clock, of_velero, password,
 };
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use lifeboat_kopia::crypto::Password;
-use lifeboat_kopia::format::directory::DirectoryEntry;
 use lifeboat_mover::restore::device_file;
+use lifeboat_mover::tree::{Source, SourceEntry};
 use lifeboat_repository::DEFAULT_PASSWORD;
 use lifeboat_standalone::repository_copy::{VolumeName, VolumeRequest};
 use lifeboat_terminal::flags::globals::Globals;
-use lifeboat_terminal::process::scratch::ScratchArgs;
+use lifeboat_terminal::process::scratch::{ScratchArgs, ScratchFolder};
 use std::path::PathBuf;
 
 /// The volume of a backup.
@@ -39,12 +40,13 @@ pub(crate) struct SavedVolumeArgs {
 
 /// An entry of a volume of a backup, in its open repository.
 pub(crate) struct OpenVolume {
-    pub(crate) repository: OpenRepository,
-    pub(crate) entry: DirectoryEntry,
+    pub(crate) source: Source,
+    pub(crate) entry: SourceEntry,
     /// True for a volume that is a block device: the entry is its bytes then.
     pub(crate) is_device: bool,
     /// The volume for people.
     pub(crate) described: String,
+    _scratch: ScratchFolder,
 }
 
 impl SavedVolumeArgs {
@@ -65,18 +67,18 @@ impl SavedVolumeArgs {
         let source = self.password_source();
         let password = given.or_else(|| found.password.map(Password::new));
         let password = password.unwrap_or_else(|| Password::new(DEFAULT_PASSWORD.to_owned()));
-        let blobs = of_velero(found.bucket, &found.copy.namespace).await?;
-        let repository =
-            OpenRepository::open(blobs, RepositoryPassword { password, source }, scratch, kopia_clock()).await?;
+        let (blobs, _) = of_velero(found.bucket, &found.copy.namespace, Some(RepositoryFormat::Kopia)).await?;
+        let password = RepositoryPassword { password, source };
+        let (source, _scratch) = OpenRepository::open(blobs, password, scratch, kopia_clock()).await?.into_source();
         let at = |path: &str| SnapshotPath { snapshot: found.copy.snapshot_id.clone(), path: path.to_owned() };
-        let root = at("").find(&repository.repository).await;
+        let root = at("").find_in(&source).await;
         let (_, root) = root.with_context(|| {
             format!(
                 "read {described}, whose snapshot is {} in the repository of namespace {}",
                 found.copy.snapshot_id, found.copy.namespace
             )
         })?;
-        let device = device_file(&repository.repository, &root).await.with_context(|| format!("read {described}"))?;
+        let device = device_file(&source, &root).await.with_context(|| format!("read {described}"))?;
         let is_device = device.is_some();
         if is_device && !path.is_empty() {
             bail!("{described} is a block device: it has no files, and so no {path:?}; leave out the path");
@@ -84,9 +86,9 @@ impl SavedVolumeArgs {
         let entry = match device {
             Some(device) => device,
             None if path.is_empty() => root,
-            None => at(path).find(&repository.repository).await.with_context(|| format!("read {described}"))?.1,
+            None => at(path).find_in(&source).await.with_context(|| format!("read {described}"))?.1,
         };
-        Ok(OpenVolume { repository, entry, is_device, described })
+        Ok(OpenVolume { source, entry, is_device, described, _scratch })
     }
 
     /// The namespace, from the name or from the flag, which may not disagree.

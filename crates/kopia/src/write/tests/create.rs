@@ -1,6 +1,7 @@
 //! New repositories.
 
 use crate::blobs::layout::Layout;
+use crate::format::blob_name::CREATION_CLAIM;
 use crate::format::repository::{NewRepository, Retention, RetentionMode};
 use crate::testing::{Fixture, keys, password, seeded};
 use crate::{KopiaError, Random, Repository};
@@ -109,6 +110,9 @@ struct Crowded {
     knows_conditions: bool,
     /// The time that passes before the format is put.
     format_takes: Duration,
+    /// The listings of claims so far, and how many of them are older than all puts.
+    listings: AtomicUsize,
+    late_listings: usize,
 }
 
 impl Crowded {
@@ -118,7 +122,8 @@ impl Crowded {
 
     fn over(inner: Arc<Memory>, at: usize, knows_conditions: bool) -> Self {
         let (calls, other) = (AtomicUsize::new(0), Mutex::default());
-        Self { inner, at, calls, other, knows_conditions, format_takes: Duration::ZERO }
+        let (listings, late_listings) = (AtomicUsize::new(0), 0);
+        Self { inner, at, calls, other, knows_conditions, format_takes: Duration::ZERO, listings, late_listings }
     }
 
     async fn call(&self) {
@@ -158,6 +163,9 @@ impl BlobStore for Crowded {
     }
     async fn list(&self, options: ListOptions) -> Result<Page, BucketError> {
         self.call().await;
+        if options.prefix == CREATION_CLAIM && self.listings.fetch_add(1, Ordering::SeqCst) < self.late_listings {
+            return Ok(Page::default());
+        }
         self.inner.list(options).await
     }
     async fn delete(&self, keys: &[String]) -> Result<(), BucketError> {
@@ -207,6 +215,22 @@ async fn of_two_creations_where_puts_know_no_conditions_one_succeeds() {
     let (a, b) = tokio::join!(create_with(store.clone(), 1), create_with(store.clone(), 2));
     assert_eq!([&a, &b].iter().filter(|result| result.is_ok()).count(), 1, "{a:?} {b:?}");
     opens_for_writing(store.inner.clone(), "no conditions").await;
+}
+
+/// Listings of some gateways are older than the last puts.
+#[tokio::test(start_paused = true)]
+async fn two_creations_that_listings_do_not_show_yet_wait_for_a_newer_listing() {
+    for (late_listings, succeeded) in [(1, 1), (3, 1), (usize::MAX, 0)] {
+        let memory: Arc<Memory> = Arc::default();
+        let late = || Arc::new(Crowded { late_listings, ..Crowded::over(memory.clone(), usize::MAX, false) });
+        let (a, b) = tokio::join!(create_with(late(), 1), create_with(late(), 2));
+        assert_eq!([&a, &b].iter().filter(|result| result.is_ok()).count(), succeeded, "{late_listings}: {a:?} {b:?}");
+        assert_eq!(keys(&*memory, "io.").await, [""; 0]);
+        if succeeded == 0 {
+            assert!(a.unwrap_err().to_string().contains("does not list what was put"));
+            assert_eq!(keys(&*memory, "").await, [""; 0]);
+        }
+    }
 }
 
 /// A creation looks for a repository, finds none, and puts its own so late that another one has long said that it is done.

@@ -80,7 +80,7 @@ pub struct RestoreSpecArgs {
     /// Restore volumes from the CSI snapshots that the backup has taken; with false, claims are made empty
     #[arg(long, default_value = "")]
     restore_volumes: Optional<bool>,
-    /// Make claims empty whose data cannot be brought back: its snapshot failed, or it is in a repository that nothing here reads.
+    /// Make claims empty whose data cannot be brought back: its snapshot failed, or it is in a repository and nothing is there that brings it back.
     /// Otherwise they and what would start on them are held back
     #[arg(long)]
     allow_empty_volumes: bool,
