@@ -12,7 +12,8 @@ struct VeleroBucket(TempDir);
 impl VeleroBucket {
     fn unpacked() -> Self {
         let bucket = Self(tempfile::tempdir().expect("a folder"));
-        let archive = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/testbed/fixtures/repository/bucket.tar.gz");
+        let archive =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/testbed/fixtures/repository/bucket.tar.gz");
         tar::Archive::new(gunzip(&archive).as_slice()).unpack(bucket.path("bucket")).expect("it is unpacked");
         bucket
     }
