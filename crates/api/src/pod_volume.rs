@@ -22,7 +22,7 @@ words! {
 impl UploaderType {
     /// The next step where data lies in a repository of restic, which no server restores. Commands read it.
     pub const RESTIC_NEXT_STEP: &str = "get its files with \"lifeboat repo restore --format restic --velero NAMESPACE --bucket URL \
-         SNAPSHOT TARGET\"; \"lifeboat repo snapshots\" with the same flags lists what is there";
+         --password-file FILE SNAPSHOT TARGET\"; \"lifeboat repo snapshots\" with the same flags lists what is there";
 }
 
 resource! {

@@ -72,7 +72,6 @@ impl LocalMovers {
             bucket: url,
             files: SecretFiles(files),
             start_timeout: settings.resource_timeout.to_std(),
-            timeout: settings.movers.fs_backup_timeout.to_std(),
         }))))
     }
 }

@@ -108,8 +108,8 @@ impl RepositoryArgs {
         match self.located(globals).await? {
             (store, RepositoryFormat::Kopia) => Ok(store),
             (store, RepositoryFormat::Restic) => bail!(
-                "{} holds a restic repository, which is read and never changed: list it with lifeboat repo snapshots and repo \
-                 ls, take files from it with repo cat and repo restore",
+                "{} holds a restic repository, and this command is for those of kopia: lifeboat repo snapshots, ls, cat and restore read \
+                 it",
                 store.describe()
             ),
         }

@@ -177,7 +177,7 @@ fn a_new_transfer_is_accepted_when_target_and_queue_allow_it() {
             json!({"uploaderType": "restic"}),
             Ending::failed(
                 "its data comes from a repository of restic, which node agents neither read nor write: get its files with \"lifeboat \
-                 repo restore --format restic --velero NAMESPACE --bucket URL SNAPSHOT TARGET\"; \"lifeboat repo snapshots\" with the \
+                 repo restore --format restic --velero NAMESPACE --bucket URL --password-file FILE SNAPSHOT TARGET\"; \"lifeboat repo snapshots\" with the \
                  same flags lists what is there",
             ),
         ),

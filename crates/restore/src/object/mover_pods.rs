@@ -56,6 +56,7 @@ pub(crate) async fn fill(context: &RestoreContext, written: WrittenClaim<'_>) ->
         uid: claim["metadata"]["uid"].as_str().unwrap_or_default(),
         is_block: claim["spec"]["volumeMode"] == "Block",
         copy: &copy,
+        timeout: context.scope.options.files_timeout,
     };
     match until_filled(context, pods, claim).await? {
         Ok(filled) => {

@@ -1,8 +1,8 @@
 //! The snapshot in a repository that holds the data of one volume of a backup, for those who read it without a cluster. Pure.
 
-use crate::restore_plan::loss::UnsupportedMethod;
 use crate::restore_plan::recorded::{FileFormat, MovedSnapshot, RecordedVolumes, VolumeFiles, claim};
 use crate::restore_plan::recorded::{PodName, was_empty};
+use lifeboat_api::UnsupportedPart;
 use lifeboat_archive::volume_info::{BackupVolumeInfo, CSI_SNAPSHOT, FAILED, NATIVE_SNAPSHOT, PVB_INFO};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -121,7 +121,7 @@ impl fmt::Display for MissingCopy {
             ),
             Self::Empty => f.write_str("it was empty when it was saved: there is nothing to read"),
             Self::Restic => {
-                write!(f, "its files are in {}; restore them with restic itself", UnsupportedMethod::Restic.why())
+                write!(f, "its files are in a repository of restic: {}", UnsupportedPart::Restic.next_of_restore())
             }
             Self::Foreign(data_mover) => {
                 write!(f, "the data mover {data_mover} has moved its data, and it alone can read it: use a restore")
@@ -249,7 +249,8 @@ fn without_snapshot(backup: &Value) -> MissingCopy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lifeboat_archive::volume_info::{CsiSnapshotInfo, POD_VOLUME_BACKUP, SUCCEEDED};
+    use lifeboat_api::UnsupportedPart;
+use lifeboat_archive::volume_info::{CsiSnapshotInfo, POD_VOLUME_BACKUP, SUCCEEDED};
     use serde_json::json;
 
     fn name(namespace: Option<&str>, of: VolumeOwner) -> VolumeName {
@@ -391,7 +392,7 @@ mod tests {
             (MissingCopy::Failed(String::new()), "was not; look at another backup"),
             (MissingCopy::CsiSnapshot, "--snapshot-move-data"),
             (MissingCopy::NativeSnapshot, "only a restore"),
-            (MissingCopy::Restic, "with restic itself"),
+            (MissingCopy::Restic, "lifeboat repo restore --format restic"),
             (MissingCopy::Foreign("kubevirt".into()), "kubevirt"),
         ] {
             let told = missing.to_string();

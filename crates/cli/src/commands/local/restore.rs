@@ -3,6 +3,7 @@
 use crate::commands::install::default_image;
 use crate::commands::repo::password;
 use clap::Args;
+use lifeboat_api::well_known::ANNOTATION_OVERWRITE_VOLUMES;
 use lifeboat_api::{Duration, Restore, SourceCluster};
 use lifeboat_repository::DEFAULT_PASSWORD;
 use lifeboat_restore::{Priorities, Settings};
@@ -45,7 +46,7 @@ pub(crate) struct RestoreArgs {
     /// The image of the pods that bring the data of volumes from repositories
     #[arg(long, default_value_t = default_image(), value_name = "IMAGE")]
     mover_image: String,
-    /// The bucket as pods of the cluster reach it, when that is another URL than --bucket
+    /// The bucket as pods of the cluster reach it, when that is another URL than --bucket; it takes over none of its keys
     #[arg(long, value_name = "URL")]
     mover_bucket: Option<String>,
     #[command(flatten)]
@@ -110,9 +111,21 @@ pub(crate) struct RestoreArgs {
     scratch: Option<PathBuf>,
 }
 
+/// Refuses a restore that is to write over claims which are there.
+fn refuse_overwriting(restore: &Restore) -> anyhow::Result<()> {
+    match restore.metadata.annotations.get(ANNOTATION_OVERWRITE_VOLUMES).map(String::as_str) {
+        Some("true") => anyhow::bail!(
+            "--overwrite-volumes needs a server with a node agent: local restore fills only claims that it makes itself; use restore create, \
+             or delete the claims before"
+        ),
+        _ => Ok(()),
+    }
+}
+
 impl RestoreArgs {
     pub(crate) async fn run(self, globals: &Globals) -> anyhow::Result<ExitCode> {
         let (restore, settings) = (self.restore(globals)?, self.settings(globals)?);
+        refuse_overwriting(&restore)?;
         let origin = match self.from_backup {
             Some(name) => BackupOrigin::Named(name),
             None => BackupOrigin::OfSchedule(ScheduledBackup {

@@ -1,5 +1,6 @@
 //! `lifeboat repo create`.
 
+use super::format::RepositoryFormat;
 use super::{Location, RepositoryArgs, password};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
@@ -57,6 +58,9 @@ impl CreateArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
         let new = self.parameters()?;
         let file = self.repository.password_file()?;
+        if self.repository.format == Some(RepositoryFormat::Restic) {
+            bail!("--format restic: repositories of restic are read and never made; leave the flag out for one of kopia");
+        }
         let location = self.repository.location()?;
         // A folder that is made for nothing goes again.
         let _folders = match location {

@@ -30,7 +30,7 @@ pub(crate) enum RepoCommand {
     Create(CreateArgs),
     /// Take a snapshot of a directory, a file or a block device into a kopia repository, without a cluster
     Snapshot(Box<SnapshotArgs>),
-    /// List the snapshots of a kopia repository, without a cluster
+    /// List the snapshots of a repository, without a cluster
     Snapshots(SnapshotsArgs),
     /// List a directory of a snapshot, without a cluster
     Ls(LsArgs),

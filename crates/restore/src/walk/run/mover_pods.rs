@@ -21,7 +21,6 @@ async fn local(objects: &[Value], files: &[(BackupFile, Value)], status: Value) 
         image: "lifeboat:1".to_owned(),
         bucket: "s3://b".to_owned(),
         start_timeout: Duration::from_secs(60),
-        timeout: Duration::from_secs(60),
         ..MoverPodSettings::default()
     };
     ground.request.settings.movers.pods = Some(Arc::new(MoverPods::new(settings)));

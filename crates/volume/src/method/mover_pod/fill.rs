@@ -103,7 +103,7 @@ impl MoverPods {
     ) -> Result<FilledClaim, String> {
         let name = name_of(claim, restore);
         let objects = MoverObjects { name: &name, claim, restore, settings: &self.settings };
-        let limits = MoverLimits { start: self.settings.start_timeout, whole: self.settings.timeout };
+        let limits = MoverLimits { start: self.settings.start_timeout, whole: claim.timeout };
         // That of an earlier run may have an old password.
         replace(cluster, &secrets(), &objects.secret()).await?;
         for attempt in 1.. {

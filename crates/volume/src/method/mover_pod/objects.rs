@@ -112,6 +112,7 @@ mod tests {
     use super::super::settings::SecretFiles;
     use super::*;
     use crate::restore_plan::RepositoryCopy;
+    use std::time::Duration;
 
     #[test]
     fn a_mover_has_its_claim_and_secret_and_no_other_rights() {
@@ -124,7 +125,7 @@ mod tests {
             files: SecretFiles([("password".to_owned(), b"secret".to_vec())].into()),
             ..MoverPodSettings::default()
         };
-        let claim = ClaimToFill { namespace: "new", name: "data", uid: "c-1", is_block: false, copy: &copy };
+        let claim = ClaimToFill { namespace: "new", name: "data", uid: "c-1", is_block: false, copy: &copy, timeout: Duration::from_secs(60) };
         let objects = |claim: &ClaimToFill<'_>| {
             let objects = MoverObjects { name: "back-1", claim, restore: &restore, settings: &settings };
             (objects.secret(), objects.pod())

@@ -27,8 +27,6 @@ pub struct MoverPodSettings {
     pub files: SecretFiles,
     /// Longest time until a pod runs.
     pub start_timeout: Duration,
-    /// Longest time for one claim.
-    pub timeout: Duration,
 }
 
 /// A claim that is to be filled.
@@ -44,4 +42,6 @@ pub struct ClaimToFill<'a> {
     pub is_block: bool,
     /// Its data.
     pub copy: &'a RepositoryCopy,
+    /// Longest time until it is full.
+    pub timeout: Duration,
 }

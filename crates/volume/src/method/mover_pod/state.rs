@@ -1,5 +1,6 @@
 //! The state of a mover's pod, and what follows from it. Pure.
 
+use lifeboat_api::well_known::ANNOTATION_POD_VOLUME_TIMEOUT;
 use serde_json::Value;
 use std::time::Duration;
 
@@ -108,7 +109,7 @@ pub(super) fn next_step(state: PodState, attempt: u32, since: Duration, limits: 
             MoverStep::Fail(format!("its pod has not started within {seconds} s (--resource-timeout){why}"))
         }
         PodState::Running if since >= limits.whole => {
-            MoverStep::Fail(format!("it has taken longer than {} s", limits.whole.as_secs()))
+            MoverStep::Fail(format!("it has taken longer than {} s ({ANNOTATION_POD_VOLUME_TIMEOUT})", limits.whole.as_secs()))
         }
         PodState::Starting(_) | PodState::Running => MoverStep::Wait,
     }
@@ -184,7 +185,7 @@ mod tests {
             (&starting, 1, 9, MoverStep::Wait),
             (&starting, 1, 10, fail("its pod has not started within 10 s (--resource-timeout): no node")),
             (&PodState::Running, 1, 99, MoverStep::Wait),
-            (&PodState::Running, 1, 100, fail("it has taken longer than 100 s")),
+            (&PodState::Running, 1, 100, fail("it has taken longer than 100 s (velero.io/pod-volume-timeout)")),
         ] {
             assert_eq!(step(state, attempt, seconds), expected, "{state:?} {attempt} {seconds}");
         }
