@@ -44,6 +44,8 @@ const BETWEEN_REPORTS: SignedDuration = SignedDuration::from_secs(10);
 const BETWEEN_NOTES: Duration = Duration::from_secs(10);
 /// Time for which a node may be without a node agent before others end its transfers.
 const ABANDONED: SignedDuration = SignedDuration::from_mins(5);
+/// The time that each agent before this one has to act for such a node.
+const TURN: SignedDuration = SignedDuration::from_mins(1);
 /// Time limit for steps under way when the agent stops.
 const STOPPING: Duration = Duration::from_secs(6);
 
@@ -236,7 +238,7 @@ impl Running {
             // Nobody has begun it.
             node if node.is_empty() || node == own_node => Owner::Us,
             node => match self.memory.without_agent(node, self.world.has_agent(node), now) {
-                Some(since) if now.duration_since(since) >= ABANDONED && self.world.is_first_with_agent(own_node) => {
+                Some(since) if now.duration_since(since) >= ABANDONED + TURN * self.world.agents_before(own_node) => {
                     Owner::Nobody(format!(
                         "the node {node}, on which it was, has no running node agent since {since}; nothing goes on with it there"
                     ))

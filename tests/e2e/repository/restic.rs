@@ -61,7 +61,10 @@ fn commands_that_write_refuse_a_repository_of_restic() {
     {
         let run = ground.repo(args);
         assert_eq!(run.code, if args[0] == "diff" { 2 } else { 1 }, "{args:?}: {run:?}");
-        assert!(run.err.contains("holds a restic repository, and this command is for those of kopia"), "{args:?}: {run:?}");
+        assert!(
+            run.err.contains("holds a restic repository, and this command is for those of kopia"),
+            "{args:?}: {run:?}"
+        );
     }
     let wrong = ground.repo(&["snapshots", "--format", "kopia"]);
     assert!(wrong.err.contains("holds no kopia repository"), "{wrong:?}");

@@ -7,7 +7,10 @@ use lifeboat_api::DataPathPhase;
 use lifeboat_api::well_known::{LABEL_ROLE, NODE_AGENT};
 use lifeboat_object::Head;
 use lifeboat_reconcile::MirrorEvent;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The most turns that an agent waits for others to act for a node without one.
+const MOST_TURNS: i32 = 10;
 
 /// The types that are mirrored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -108,10 +111,12 @@ impl World {
         self.own_pods.values().any(|pod| is_agent(pod) && pod.node == node && pod.is_running() && pod.is_ready)
     }
 
-    /// Returns true if this node is the first by name of those with a working node agent, and so its agent the one that acts for a node
-    /// without one. The agent of the node counts as working.
-    pub(super) fn is_first_with_agent(&self, own_node: &str) -> bool {
-        self.own_pods.values().all(|pod| pod.node.as_str() >= own_node || !self.has_agent(&pod.node))
+    /// The number of nodes before this one, by name, that have a working node agent. They are the first to act for a node without one; an
+    /// agent that does not, such as one of Velero's, has its turn and no more.
+    pub(super) fn agents_before(&self, own_node: &str) -> i32 {
+        let nodes: BTreeSet<&str> = self.own_pods.values().map(|pod| pod.node.as_str()).collect();
+        let before = nodes.into_iter().filter(|node| *node < own_node && self.has_agent(node)).count();
+        i32::try_from(before).unwrap_or(i32::MAX).min(MOST_TURNS)
     }
 
     /// The number of transfers of the cluster that are prepared.

@@ -17,6 +17,9 @@ const CACHE: &str = "cachedir";
 const SCRATCH: &str = "scratch";
 /// The program in the image.
 const PROGRAM: &str = "/velero";
+/// The seconds that a mover has to end. With none the API server forgets a pod at once, while its container may still write on a node that
+/// nobody reaches.
+const GRACE: u32 = 1;
 /// Tolerations of the template that movers inherit.
 const TOLERATED: [&str; 2] = ["kubernetes.azure.com/scalesetpriority", "CriticalAddonsOnly"];
 /// The most that a mover may do with the files of a volume into which it writes.
@@ -87,7 +90,7 @@ pub(crate) fn mover_pod(parts: &PodParts<'_>) -> Value {
         container["resources"] = resources.clone();
     }
     let mut spec = json!({
-        "containers": [container], "volumes": volumes, "restartPolicy": "Never", "terminationGracePeriodSeconds": 0,
+        "containers": [container], "volumes": volumes, "restartPolicy": "Never", "terminationGracePeriodSeconds": GRACE,
         "securityContext": pod_security(parts, is_windows), "os": {"name": if is_windows { "windows" } else { "linux" }},
     });
     for field in ["serviceAccountName", "dnsPolicy", "dnsConfig", "imagePullSecrets"] {

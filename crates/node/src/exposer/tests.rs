@@ -128,7 +128,7 @@ fn the_pod_of_a_volume_restore_has_its_directory_of_the_node() {
             "annotations": {"iam.amazonaws.com/role": "r"},
         },
         "spec": {
-            "nodeName": "n1", "restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "os": {"name": "linux"},
+            "nodeName": "n1", "restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "os": {"name": "linux"},
             "serviceAccountName": "velero", "dnsPolicy": "ClusterFirst", "imagePullSecrets": [{"name": "pull"}],
             "securityContext": {"runAsUser": 0, "seccompProfile": {"type": "RuntimeDefault"}},
             "tolerations": [{"key": "CriticalAddonsOnly", "operator": "Exists"}],
@@ -213,7 +213,7 @@ fn the_pod_of_a_download_has_its_claim_and_no_host_path() {
             "annotations": {"iam.amazonaws.com/role": "r"},
         },
         "spec": {
-            "restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "os": {"name": "linux"},
+            "restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "os": {"name": "linux"},
             "serviceAccountName": "velero", "dnsPolicy": "ClusterFirst", "imagePullSecrets": [{"name": "pull"}],
             "securityContext": {"runAsUser": 0, "seccompProfile": {"type": "RuntimeDefault"}},
             "tolerations": [{"key": "CriticalAddonsOnly", "operator": "Exists"}],

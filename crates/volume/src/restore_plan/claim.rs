@@ -77,7 +77,9 @@ pub fn plan_claim(claim: SavedClaim<'_>, means: RestoreMeans) -> ClaimData {
     let unsupported = |how: UnsupportedMethod| lost(Loss::Unsupported(how));
     // compat: files come also where the user wants no volumes from snapshots.
     let files = || match movers {
-        Movers::Pods => ClaimData::ByMoverPod,
+        Movers::Pods if matches!(copy, Some(ClaimCopy::Files(_))) => ClaimData::ByMoverPod,
+        // Its record names no snapshot.
+        Movers::Pods => lost(Loss::NotTaken),
         _ if has_pod => ClaimData::FromFiles,
         _ => lost(Loss::WithPod),
     };
@@ -237,5 +239,9 @@ mod tests {
             let found = [true, false].map(|has_pod| data(copy, volume, has_pod, wants_volumes));
             assert_eq!(found, [expected; 2], "{copy:?} {volume:?} {wants_volumes}");
         }
+        let claim =
+            SavedClaim { volume_name: "pv", volume: volume(RestoreMethod::FsBackup), copy: None, has_pod: true };
+        let without_snapshot = plan_claim(claim, RestoreMeans { wants_volumes: true, movers: Movers::Pods });
+        assert_eq!(without_snapshot, ClaimData::Lost(Loss::NotTaken));
     }
 }

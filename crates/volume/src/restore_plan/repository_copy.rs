@@ -250,7 +250,7 @@ fn without_snapshot(backup: &Value) -> MissingCopy {
 mod tests {
     use super::*;
     use lifeboat_api::UnsupportedPart;
-use lifeboat_archive::volume_info::{CsiSnapshotInfo, POD_VOLUME_BACKUP, SUCCEEDED};
+    use lifeboat_archive::volume_info::{CsiSnapshotInfo, POD_VOLUME_BACKUP, SUCCEEDED};
     use serde_json::json;
 
     fn name(namespace: Option<&str>, of: VolumeOwner) -> VolumeName {

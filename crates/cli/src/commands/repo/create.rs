@@ -59,7 +59,9 @@ impl CreateArgs {
         let new = self.parameters()?;
         let file = self.repository.password_file()?;
         if self.repository.format == Some(RepositoryFormat::Restic) {
-            bail!("--format restic: repositories of restic are read and never made; leave the flag out for one of kopia");
+            bail!(
+                "--format restic: repositories of restic are read and never made; leave the flag out for one of kopia"
+            );
         }
         let location = self.repository.location()?;
         // A folder that is made for nothing goes again.

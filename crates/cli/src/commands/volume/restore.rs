@@ -44,7 +44,14 @@ fn in_folder(folder: &Path, path: &str) -> Result<PathBuf> {
     if let Err(e) = std::fs::create_dir_all(folder) {
         bail!("make the folder {} for {name}: {e}; look at --into", folder.display());
     }
-    Ok(folder.join(name))
+    let target = folder.join(name);
+    // A link that came with an earlier restore would lead out of the folder.
+    match std::fs::symlink_metadata(&target) {
+        Ok(found) if !found.is_file() => {
+            bail!("{} is there and is no regular file: remove it, or give another folder", target.display())
+        }
+        _ => Ok(target),
+    }
 }
 
 #[cfg(test)]
@@ -57,6 +64,10 @@ mod tests {
         let target = folder.path().join("new");
         assert_eq!(in_folder(&target, "/a/b.txt/").unwrap(), target.join("b.txt"));
         assert!(target.is_dir());
+        std::os::unix::fs::symlink("/etc/hosts", target.join("link")).unwrap();
+        std::fs::write(target.join("file"), "x").unwrap();
+        assert!(in_folder(&target, "a/link").unwrap_err().to_string().contains("no regular file"));
+        assert_eq!(in_folder(&target, "a/file").unwrap(), target.join("file"));
         for path in ["..", "a/..", ".", "/"] {
             assert!(in_folder(&target, path).is_err(), "{path}");
         }

@@ -7,7 +7,7 @@ use super::sweep::sweep;
 use crate::method::child::child_name;
 use lifeboat_api::Restore;
 use lifeboat_api::well_known::LABEL_MOVER_OF_RESTORE;
-use lifeboat_cluster::{Cluster, WriteBody};
+use lifeboat_cluster::{Cluster, ClusterError, ListRequest, WriteBody};
 use lifeboat_object::ApiResource;
 use serde_json::Value;
 use std::fmt::Display;
@@ -64,7 +64,7 @@ impl MoverPods {
                  {LABEL_MOVER_OF_RESTORE}"
             )
         });
-        let filled = self.follow(&claim, restore, cluster).await;
+        let filled = self.alone(&claim, restore, cluster).await;
         let left = [self.remove(claim, restore, cluster).await.err(), unswept].into_iter().flatten();
         match filled {
             Ok(FilledClaim { differences }) => {
@@ -93,6 +93,30 @@ impl MoverPods {
             }
         }
         if left.is_empty() { Ok(()) } else { Err(left.join("; ")) }
+    }
+
+    /// Fills a claim that nothing else uses: two that write into one volume would mix their files.
+    async fn alone(
+        &self,
+        claim: &ClaimToFill<'_>,
+        restore: &Restore,
+        cluster: &Cluster,
+    ) -> Result<FilledClaim, String> {
+        let own = name_of(claim, restore);
+        if let Some(other) = other_user(claim, &own, cluster).await? {
+            return Err(format!(
+                "the pod {}/{other} mounts it: scale its workload down, or delete the pod where it is the mover of another restore",
+                claim.namespace
+            ));
+        }
+        let filled = self.follow(claim, restore, cluster).await?;
+        match other_user(claim, &own, cluster).await? {
+            Some(other) => Err(format!(
+                "the pod {}/{other} has begun to use it while it was filled: scale its workload down",
+                claim.namespace
+            )),
+            None => Ok(filled),
+        }
     }
 
     async fn follow(
@@ -134,6 +158,29 @@ impl MoverPods {
     }
 }
 
+/// A pod that mounts the claim and has not ended, other than the one of this name.
+async fn other_user(claim: &ClaimToFill<'_>, own: &str, cluster: &Cluster) -> Result<Option<String>, String> {
+    let failed = |e: ClusterError| format!("look for pods that mount it: {e}");
+    let mut list = cluster.list(ListRequest::all(pods()).in_namespace(claim.namespace.to_owned()));
+    while let Some(bodies) = list.next().await.map_err(failed)? {
+        for body in bodies {
+            let pod: Value = serde_json::from_slice(&body).unwrap_or_default();
+            let name = pod["metadata"]["name"].as_str().unwrap_or_default();
+            if name != own && mounts(&pod, claim.name) {
+                return Ok(Some(name.to_owned()));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Returns true if a pod that has not ended mounts a claim of its namespace.
+fn mounts(pod: &Value, claim: &str) -> bool {
+    let has_ended = ["Succeeded", "Failed"].iter().any(|phase| pod["status"]["phase"] == *phase);
+    let volumes = pod["spec"]["volumes"].as_array().into_iter().flatten();
+    !has_ended && volumes.into_iter().any(|volume| volume["persistentVolumeClaim"]["claimName"] == claim)
+}
+
 /// The name of the pod and the Secret of a claim.
 fn name_of(claim: &ClaimToFill<'_>, restore: &Restore) -> String {
     child_name(&restore.metadata, &["mover", claim.uid])
@@ -158,6 +205,11 @@ async fn make(cluster: &Cluster, pod: &Value, claim_uid: &str) -> Result<String,
         if let Some(body) = found {
             let found: Value = serde_json::from_slice(&body).unwrap_or_default();
             let is_ours = found["metadata"]["ownerReferences"][0]["uid"] == claim_uid;
+            // One that has failed may have had the password of before.
+            if is_ours && found["status"]["phase"] == "Failed" {
+                gone(cluster, &pods(), namespace, name).await?;
+                continue;
+            }
             if is_ours && found["metadata"]["deletionTimestamp"].is_null() {
                 return Ok(uid_of(&body));
             }
@@ -210,4 +262,30 @@ fn place_of(object: &Value) -> (&str, &str) {
 fn uid_of(object: &[u8]) -> String {
     let object: Value = serde_json::from_slice(object).unwrap_or_default();
     object["metadata"]["uid"].as_str().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_pod_uses_a_claim_until_it_has_ended() {
+        let pod = |claim: &str, phase: &str| {
+            json!({"spec": {"volumes": [{"name": "a", "emptyDir": {}}, {"name": "b", "persistentVolumeClaim": {"claimName": claim}}]},
+                "status": {"phase": phase}})
+        };
+        for (pod, expected) in [
+            (pod("data", "Running"), true),
+            // It begins as soon as the claim has a volume.
+            (pod("data", "Pending"), true),
+            (pod("data", ""), true),
+            (pod("data", "Succeeded"), false),
+            (pod("data", "Failed"), false),
+            (pod("other", "Running"), false),
+            (json!({}), false),
+        ] {
+            assert_eq!(mounts(&pod, "data"), expected, "{pod}");
+        }
+    }
 }

@@ -10,6 +10,9 @@ use serde_json::{Map, Value, json};
 
 /// The program in the image.
 const PROGRAM: &str = "/velero";
+/// The seconds that a mover has to end. With none the API server forgets a pod at once, while its container may still write on a node that
+/// nobody reaches.
+const GRACE: u32 = 1;
 /// The folder in which a mover has the files of its Secret.
 pub const SECRET_AT: &str = "/repository";
 /// The file of the Secret with the password of the repository.
@@ -70,7 +73,7 @@ impl MoverObjects<'_> {
         }
         container["volumeMounts"] = Value::Array(mounts);
         json!({"apiVersion": "v1", "kind": "Pod", "metadata": self.metadata(), "spec": {
-            "containers": [container], "restartPolicy": "Never", "terminationGracePeriodSeconds": 0,
+            "containers": [container], "restartPolicy": "Never", "terminationGracePeriodSeconds": GRACE,
             "automountServiceAccountToken": false, "enableServiceLinks": false,
             "securityContext": {"runAsUser": 0, "seccompProfile": {"type": "RuntimeDefault"}},
             "volumes": [
@@ -125,7 +128,14 @@ mod tests {
             files: SecretFiles([("password".to_owned(), b"secret".to_vec())].into()),
             ..MoverPodSettings::default()
         };
-        let claim = ClaimToFill { namespace: "new", name: "data", uid: "c-1", is_block: false, copy: &copy, timeout: Duration::from_secs(60) };
+        let claim = ClaimToFill {
+            namespace: "new",
+            name: "data",
+            uid: "c-1",
+            is_block: false,
+            copy: &copy,
+            timeout: Duration::from_secs(60),
+        };
         let objects = |claim: &ClaimToFill<'_>| {
             let objects = MoverObjects { name: "back-1", claim, restore: &restore, settings: &settings };
             (objects.secret(), objects.pod())

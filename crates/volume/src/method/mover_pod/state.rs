@@ -108,9 +108,10 @@ pub(super) fn next_step(state: PodState, attempt: u32, since: Duration, limits: 
             let seconds = limits.start.as_secs();
             MoverStep::Fail(format!("its pod has not started within {seconds} s (--resource-timeout){why}"))
         }
-        PodState::Running if since >= limits.whole => {
-            MoverStep::Fail(format!("it has taken longer than {} s ({ANNOTATION_POD_VOLUME_TIMEOUT})", limits.whole.as_secs()))
-        }
+        PodState::Running if since >= limits.whole => MoverStep::Fail(format!(
+            "it has taken longer than {} s ({ANNOTATION_POD_VOLUME_TIMEOUT})",
+            limits.whole.as_secs()
+        )),
         PodState::Starting(_) | PodState::Running => MoverStep::Wait,
     }
 }
