@@ -86,7 +86,7 @@ fn the_page_about_maintenance_is_true() {
     page::follow_alone(&page::read("repository-maintenance.md"), |lines| {
         let mut command = Command::new("sh");
         command.args(["-eu", "-c", lines]).current_dir(ground.folder.path());
-        command.env("LOCATION", ground.path("bucket")).env("HOME", ground.folder.path());
+        command.env("REPOSITORY", ground.path("bucket")).env("HOME", ground.folder.path());
         command.env("PATH", format!("{}:/usr/bin:/bin", bin.display()));
         run(&mut command)
     });

@@ -18,9 +18,10 @@ use lifeboat_archive::native_snapshot::NativeSnapshot;
 use lifeboat_archive::unproven::{self, UnprovenDeletions, UnprovenSnapshot};
 use lifeboat_archive::volume_info::BackupVolumeInfo;
 use lifeboat_object::{ApiResource, Catalog, GroupResource, ResultScope, counted, first_names};
+use lifeboat_operation::Operation;
 use lifeboat_store::{Archive, StoreError};
 use lifeboat_volume::csi::{ArchivedSnapshots, SNAPSHOT_API, Unproven, delete_actions, recorded_contents};
-use lifeboat_volume::native::delete_recorded;
+use lifeboat_volume::native::{delete_recorded, noted};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -66,7 +67,10 @@ pub async fn run_delete_actions(backup: &Backup, uid: &str, env: &Env) -> Result
     match env.store.backup_file::<Option<Vec<NativeSnapshot>>>(&backup.metadata.name, BackupFile::VolumeSnapshots).await
     {
         Ok(snapshots) => {
-            let snapshots = snapshots.flatten().unwrap_or_default();
+            // What is noted, too, is deleted with its note below: not every provider deletes a snapshot twice.
+            let noted = noted_snapshots(&env.operation).await;
+            let snapshots = snapshots.flatten().unwrap_or_default().into_iter();
+            let snapshots: Vec<_> = snapshots.filter(|one| !noted.contains(&one.status.provider_snapshot_id)).collect();
             let deleted = delete_recorded(&env.operation, &env.actions.volume_snapshotters, &snapshots).await;
             deleted.into_iter().for_each(|e| failed.add(e));
         }
@@ -110,6 +114,12 @@ async fn note_unproven(backup: &Backup, uid: &str, all: Vec<UnprovenSnapshot>, e
     );
     env.operation.journal.warn(&ResultScope::Velero, text);
     Ok(())
+}
+
+/// The native snapshots that are noted among the records of the backup; none where these cannot be read, which is told later.
+async fn noted_snapshots(operation: &Operation) -> BTreeSet<String> {
+    let noted = noted(operation, |note| !note.snapshot_id.is_empty(), "").await;
+    noted.map(|found| found.left.into_iter().map(|one| one.note.snapshot_id).collect()).unwrap_or_default()
 }
 
 /// A call of all actions.
