@@ -249,7 +249,6 @@ fn without_snapshot(backup: &Value) -> MissingCopy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lifeboat_api::UnsupportedPart;
     use lifeboat_archive::volume_info::{CsiSnapshotInfo, POD_VOLUME_BACKUP, SUCCEEDED};
     use serde_json::json;
 
