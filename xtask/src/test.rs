@@ -53,7 +53,6 @@ pub(crate) fn long() -> Result<()> {
     let of = ["lifeboat-plugin", "lifeboat-plugin-sdk", "lifeboat-cli", "lifeboat-e2e"];
     let of = of.map(|package| ["--package", package]).concat();
     some(&[&of[..], &["--test", "it", "--test", "e2e"]].concat(), &how)?;
-    crate::timed("Velero", || VeleroPrograms::build().map(drop))?;
     on_a_node(&[LONG_ON_A_NODE.to_owned()])?;
     // The same test runs with two histories on the node of the others.
     let kills = std::env::var("LIFEBOAT_KILLS").unwrap_or_else(|_| HISTORIES.to_owned());
@@ -139,6 +138,9 @@ pub(crate) fn on_a_node(names: &[String]) -> Result<()> {
 fn on_a_node_with(names: &[String], variables: &[(&str, &str)]) -> Result<()> {
     setup()?;
     crate::timed("programs of the node", Node::ensure)?;
+    if names.iter().any(|name| name.starts_with(LONG_ON_A_NODE)) {
+        crate::timed("Velero", || VeleroPrograms::build().map(drop))?;
+    }
     build_whole_program()?;
     let mut inside = in_namespaces();
     inside.arg(std::env::current_exe()?).arg("test-node-inside").args(names).envs(variables.iter().copied());
