@@ -10,6 +10,7 @@ use crate::mover::failure::{Failure, with_message};
 use crate::mover::restore::{RestoredVolume, SnapshotRestore};
 use anyhow::{Context, Result};
 use clap::Args;
+use lifeboat_api::well_known::VARIABLE_SCRATCH;
 use lifeboat_bucket::{BlobStore, Retried};
 use lifeboat_kopia::content::IndexSource;
 use lifeboat_kopia::crypto::Password;
@@ -59,7 +60,7 @@ pub struct FillArgs {
     #[arg(long, default_value = TERMINATION_FILE, value_name = "FILE", hide = true)]
     termination_file: PathBuf,
     /// A folder for what memory cannot hold
-    #[arg(long, env = "VELERO_SCRATCH_DIR", value_name = "DIRECTORY", hide = true)]
+    #[arg(long, env = VARIABLE_SCRATCH, value_name = "DIRECTORY", hide = true)]
     scratch: Option<PathBuf>,
 }
 

@@ -3,7 +3,7 @@
 use super::settings::{ClaimToFill, MoverPodSettings};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use lifeboat_api::well_known::{LABEL_MOVER_OF_RESTORE, LABEL_RESTORE_UID};
+use lifeboat_api::well_known::{LABEL_MOVER_OF_RESTORE, LABEL_RESTORE_UID, SCRATCH_FOLDER, VARIABLE_SCRATCH};
 use lifeboat_api::{Restore, label_value};
 use lifeboat_object::ApiResource;
 use serde_json::{Map, Value, json};
@@ -19,8 +19,6 @@ pub const SECRET_AT: &str = "/repository";
 pub const PASSWORD: &str = "password";
 /// The volume that is filled, as the pod has it.
 const VOLUME_AT: &str = "/volume";
-/// The folder for what memory cannot hold.
-const SCRATCH_AT: &str = "/scratch";
 /// The rights by which files of any owner are written.
 const CAPABILITIES: [&str; 5] = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "MKNOD"];
 
@@ -55,7 +53,7 @@ impl MoverObjects<'_> {
         let Self { claim, settings, .. } = self;
         let mut container = json!({
             "name": "mover", "image": settings.image, "command": [PROGRAM], "args": self.arguments(),
-            "env": [{"name": "VELERO_SCRATCH_DIR", "value": SCRATCH_AT}],
+            "env": [{"name": VARIABLE_SCRATCH, "value": SCRATCH_FOLDER}],
             "terminationMessagePolicy": "FallbackToLogsOnError",
             "securityContext": {
                 "allowPrivilegeEscalation": false, "privileged": false, "readOnlyRootFilesystem": true,
@@ -64,7 +62,7 @@ impl MoverObjects<'_> {
         });
         let mut mounts = vec![
             json!({"name": "repository", "mountPath": SECRET_AT, "readOnly": true}),
-            json!({"name": "scratch", "mountPath": SCRATCH_AT}),
+            json!({"name": "scratch", "mountPath": SCRATCH_FOLDER}),
             json!({"name": "tmp", "mountPath": "/tmp"}),
         ];
         match claim.is_block {
