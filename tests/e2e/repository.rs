@@ -3,6 +3,7 @@
 mod compared;
 mod deletion;
 mod maintenance;
+mod mount;
 mod password;
 mod reading;
 mod restic;

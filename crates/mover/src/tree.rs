@@ -4,14 +4,16 @@ mod entry;
 mod kopia;
 mod reader;
 mod restic;
+mod seek;
 
 pub use entry::{Attributes, EntryKind, ExtendedAttribute, Object, SourceEntry, SpecialFile};
+pub use seek::{FilePiece, FileReader};
 
 use crate::RepositoryError;
 use bytes::Bytes;
 use entry::Extent;
 use futures::stream::BoxStream;
-use futures::{Stream, StreamExt};
+use futures::{Stream, StreamExt, TryStreamExt};
 use lifeboat_kopia::Repository;
 use std::sync::Arc;
 
@@ -53,6 +55,30 @@ impl Source {
                 futures::stream::once(async { Ok(target) }).boxed()
             }
             _ => mismatch(),
+        }
+    }
+
+    /// Gives the extents of a file that end after a place, in their order.
+    fn extents_from(&self, object: &Object, at: u64) -> BoxStream<'static, Result<Extent, RepositoryError>> {
+        match (self, object) {
+            (Self::Kopia(repository), Object::Kopia(object)) => kopia::extents_from(repository, object, at),
+            _ => {
+                let ends_after = move |extent: &Extent| extent.start.saturating_add(extent.length) > at;
+                self.extents(object).try_filter(move |extent| std::future::ready(ends_after(extent))).boxed()
+            }
+        }
+    }
+
+    /// Reads the bytes of an extent.
+    async fn read_extent(&self, extent: &Extent) -> Result<Bytes, RepositoryError> {
+        match (self, extent.stored) {
+            (Self::Kopia(repository), Stored::Kopia { content, is_compressed }) => {
+                let Extent { start, length, .. } = *extent;
+                let extent = lifeboat_kopia::object::Extent { start, length, is_compressed, content };
+                Ok(lifeboat_kopia::object::read_extent(repository.contents(), &extent).await?)
+            }
+            (Self::Restic(repository), Stored::Restic(blob)) => Ok(repository.blob(&blob).await?),
+            _ => Err(mismatched()),
         }
     }
 
@@ -109,7 +135,10 @@ impl Source {
 }
 
 /// The error of an object that belongs to a repository of the other format.
+fn mismatched() -> RepositoryError {
+    lifeboat_kopia::KopiaError::Missing { what: "an object of another repository".to_owned() }.into()
+}
+
 fn mismatch<T: Send + 'static>() -> BoxStream<'static, Result<T, RepositoryError>> {
-    let error = lifeboat_kopia::KopiaError::Missing { what: "an object of another repository".to_owned() };
-    futures::stream::once(async { Err(error.into()) }).boxed()
+    futures::stream::once(async { Err(mismatched()) }).boxed()
 }

@@ -17,7 +17,7 @@ const MATRIX: &str = "../../crates/kopia/tests/golden/matrix";
 const PASSWORD: &str = "matrix-passw0rd";
 
 /// A repository that kopia wrote, unpacked.
-fn ground_of(name: &str) -> RepositoryGround {
+pub(super) fn ground_of(name: &str) -> RepositoryGround {
     let ground = RepositoryGround::new(name, &format!("{PASSWORD}\n"));
     let archive = Path::new(env!("CARGO_MANIFEST_DIR")).join(MATRIX).join(format!("repos/{name}.tar.gz"));
     tar::Archive::new(gunzip(&archive).as_slice()).unpack(ground.folder.path()).expect("it is unpacked");

@@ -1,6 +1,6 @@
 //! Commands on a repository in a bucket or a directory, without a cluster: `lifeboat repo create`, `snapshot`, `snapshots`,
-//! `ls`, `cat`, `restore`, `verify`, `diff`, `stats`, `password`, `maintenance`. Those that list and read take repositories of
-//! restic, too.
+//! `ls`, `cat`, `restore`, `mount`, `verify`, `diff`, `stats`, `password`, `maintenance`. Those that list and read take
+//! repositories of restic, too.
 
 pub(crate) mod cat;
 pub(crate) mod create;
@@ -10,6 +10,7 @@ pub(crate) mod format;
 mod identity;
 pub(crate) mod list;
 pub(crate) mod maintenance;
+pub(crate) mod mount;
 mod new_password;
 pub(crate) mod password;
 pub(crate) mod restore;
@@ -108,8 +109,8 @@ impl RepositoryArgs {
         match self.located(globals).await? {
             (store, RepositoryFormat::Kopia) => Ok(store),
             (store, RepositoryFormat::Restic) => bail!(
-                "{} holds a restic repository, and this command is for those of kopia: lifeboat repo snapshots, ls, cat and restore read \
-                 it",
+                "{} holds a restic repository, and this command is for those of kopia: lifeboat repo snapshots, ls, cat, restore and mount \
+                 read it",
                 store.describe()
             ),
         }

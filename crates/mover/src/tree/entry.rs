@@ -36,6 +36,26 @@ pub struct SourceEntry {
     pub hard_link: Option<(u64, u64)>,
 }
 
+impl SourceEntry {
+    /// A directory of which nothing is known but its name.
+    #[must_use]
+    pub fn directory(name: OsString) -> Self {
+        Self {
+            name,
+            is_lossy: false,
+            kind: EntryKind::Directory,
+            size: 0,
+            attributes: None,
+            object: None,
+            state: EntryState::Whole,
+            is_complete: true,
+            missing: 0,
+            expected: None,
+            hard_link: None,
+        }
+    }
+}
+
 /// The type of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EntryKind {

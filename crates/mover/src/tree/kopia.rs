@@ -71,11 +71,19 @@ pub(super) fn extents(
     repository: &Repository,
     object: &ObjectId,
 ) -> BoxStream<'static, Result<Extent, RepositoryError>> {
+    extents_from(repository, object, 0)
+}
+
+pub(super) fn extents_from(
+    repository: &Repository,
+    object: &ObjectId,
+    at: u64,
+) -> BoxStream<'static, Result<Extent, RepositoryError>> {
     let extent = |extent: object::Extent| {
         let object::Extent { start, length, is_compressed, content } = extent;
         Extent { start, length, stored: Stored::Kopia { content, is_compressed } }
     };
-    object::extents(repository.contents(), object).map_ok(extent).err_into().boxed()
+    object::extents_from(repository.contents(), object, at).map_ok(extent).err_into().boxed()
 }
 
 pub(super) async fn read_ahead(repository: &Repository, directories: impl Iterator<Item = &Object> + Send) {

@@ -18,19 +18,7 @@ use std::sync::Arc;
 impl SourceEntry {
     /// The root of a snapshot of restic. Of the folder itself restic keeps no mode, owner or time.
     pub fn root_of_restic(tree: Id) -> Self {
-        Self {
-            name: OsString::new(),
-            is_lossy: false,
-            kind: EntryKind::Directory,
-            size: 0,
-            attributes: None,
-            object: Some(Object::Tree(tree)),
-            state: EntryState::Whole,
-            is_complete: true,
-            missing: 0,
-            expected: None,
-            hard_link: None,
-        }
+        Self { object: Some(Object::Tree(tree)), ..Self::directory(OsString::new()) }
     }
 }
 

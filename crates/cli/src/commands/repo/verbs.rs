@@ -6,6 +6,7 @@ use crate::commands::repo::describe::RepoDescribeArgs;
 use crate::commands::repo::diff::RepoDiffArgs;
 use crate::commands::repo::list::LsArgs;
 use crate::commands::repo::maintenance::MaintenanceCommand;
+use crate::commands::repo::mount::MountArgs;
 use crate::commands::repo::password::PasswordCommand;
 use crate::commands::repo::restore::RestoreArgs;
 use crate::commands::repo::snapshot::SnapshotArgs;
@@ -38,6 +39,8 @@ pub(crate) enum RepoCommand {
     Cat(CatArgs),
     /// Restore a snapshot, or a path in it, into a folder, a file or a device, without a cluster
     Restore(Box<RestoreArgs>),
+    /// Mount a snapshot, a path in it, or all snapshots on a folder, to look into them with any program, without a cluster
+    Mount(Box<MountArgs>),
     /// Read snapshots and compare them, without a cluster
     Verify(VerifyArgs),
     /// Compare two snapshots, or paths in them, without a cluster
@@ -63,6 +66,7 @@ impl RepoCommand {
             Self::Ls(args) => args.run(globals).await,
             Self::Cat(args) => args.run(globals).await,
             Self::Restore(args) => Box::pin(args.run(globals)).await,
+            Self::Mount(args) => Box::pin(args.run(globals)).await,
             Self::Verify(args) => Box::pin(args.run(globals)).await,
             Self::Diff(args) => Box::pin(args.run(globals)).await,
             Self::Stats(args) => Box::pin(args.run(globals)).await,

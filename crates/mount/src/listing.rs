@@ -1,0 +1,93 @@
+//! A directory that was read whole.
+
+use crate::names::Names;
+use lifeboat_mover::tree::{EntryKind, SourceEntry, SpecialFile};
+use std::ffi::{OsStr, OsString};
+
+/// The type of an entry, as file systems know types.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NodeKind {
+    /// A file, and what has a type that is not known.
+    File,
+    /// A directory.
+    Directory,
+    /// A symlink.
+    Symlink,
+    /// A named pipe.
+    Pipe,
+    /// A socket.
+    Socket,
+    /// A device of characters.
+    CharacterDevice,
+    /// A device of blocks.
+    BlockDevice,
+}
+
+impl NodeKind {
+    /// The type of an entry of a snapshot.
+    pub(crate) fn of(kind: &EntryKind) -> Self {
+        match kind {
+            EntryKind::File | EntryKind::Unknown(_) => Self::File,
+            EntryKind::Directory => Self::Directory,
+            EntryKind::Symlink => Self::Symlink,
+            EntryKind::Special(SpecialFile::Pipe) => Self::Pipe,
+            EntryKind::Special(SpecialFile::Socket) => Self::Socket,
+            EntryKind::Special(SpecialFile::CharacterDevice(_)) => Self::CharacterDevice,
+            EntryKind::Special(SpecialFile::BlockDevice(_)) => Self::BlockDevice,
+        }
+    }
+}
+
+/// An entry, as a listing shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListedEntry {
+    /// Its inode.
+    pub inode: u64,
+    /// Its name.
+    pub name: OsString,
+    /// Its type.
+    pub kind: NodeKind,
+}
+
+/// The entries of a directory.
+#[derive(Debug)]
+pub(crate) struct Listing {
+    /// In the order of the repository.
+    entries: Vec<SourceEntry>,
+    names: Names,
+    /// The inode of the first entry; those of the others follow.
+    first: u64,
+}
+
+impl Listing {
+    pub(crate) fn new(entries: Vec<SourceEntry>, first: u64) -> Self {
+        Self { names: Names::of(&entries), entries, first }
+    }
+
+    /// The entry with an inode.
+    pub(crate) fn entry(&self, inode: u64) -> Option<&SourceEntry> {
+        let position = usize::try_from(inode.checked_sub(self.first)?).ok()?;
+        self.entries.get(position)
+    }
+
+    /// The inode and entry with a name.
+    pub(crate) fn find(&self, name: &OsStr) -> Option<(u64, &SourceEntry)> {
+        let position = self.names.position(&self.entries, name)?;
+        Some((self.first + position as u64, self.entries.get(position)?))
+    }
+
+    /// The entries from the place `from` on, in the order of their names.
+    pub(crate) fn from_place(&self, from: usize) -> impl Iterator<Item = ListedEntry> + '_ {
+        let positions = self.names.positions().get(from..).unwrap_or_default();
+        positions.iter().filter_map(|position| {
+            let entry = self.entries.get(*position as usize)?;
+            let inode = self.first + u64::from(*position);
+            Some(ListedEntry { inode, name: entry.name.clone(), kind: NodeKind::of(&entry.kind) })
+        })
+    }
+
+    /// The number of entries that cannot be found: their name cannot be one of a file, or was there before.
+    pub(crate) fn hidden(&self) -> usize {
+        self.entries.len() - self.names.positions().len()
+    }
+}
