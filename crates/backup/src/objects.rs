@@ -47,7 +47,7 @@ pub(crate) async fn objects(
     env: &Env,
     tasks: &mut JoinSet<()>,
 ) -> Result<ObjectPipeline, BackupError> {
-    let scope = env.operation.trace.stage("discover", Box::pin(scope(wanted, side_effects, env)));
+    let scope = env.operation.trace().stage("discover", Box::pin(scope(wanted, side_effects, env)));
     let scope = Arc::new(scope.await?);
     let existing: Vec<String> = scope.namespaces.iter().map(|namespace| namespace.facts.name.clone()).collect();
     let plan = plan(&scope.catalog, &scope.filter, &scope.lane, &existing, Versions::of(wanted.settings.features));

@@ -83,7 +83,7 @@ pub(crate) fn process(
     });
     let (learned_sender, learned) = oneshot::channel();
     let (refusal_sender, refusal) = oneshot::channel();
-    let trace = env.operation.trace.clone();
+    let trace = env.operation.trace().clone();
     tasks.spawn(async move {
         // The receiver gets what was learned before the stream ends. After a failed upload it may be gone.
         let result = match trace.within("process", Box::pin(bring_together(passed, acted, &sender))).await {

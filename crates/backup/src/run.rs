@@ -73,14 +73,14 @@ const WAITING: usize = 4;
 /// # Errors
 /// [`BackupError`]; then the name stays claimed and nothing else is visible.
 pub async fn run(request: &Request, env: &Env) -> Result<Outcome, BackupError> {
-    env.operation.trace.begin(subject(&request.backup));
+    env.operation.trace().begin(subject(&request.backup));
     let outcome = Box::pin(to_its_end(request, env)).await;
     match &outcome {
         Ok(Outcome { backup, .. }) if backup.status.errors > 0 => {
-            env.operation.trace.failed(backup.status.phase.map_or("", BackupPhase::as_str));
+            env.operation.trace().failed(backup.status.phase.map_or("", BackupPhase::as_str));
         }
         Ok(_) => {}
-        Err(e) => env.operation.trace.failed(&chain(e)),
+        Err(e) => env.operation.trace().failed(&chain(e)),
     }
     outcome
 }
@@ -127,7 +127,7 @@ async fn to_its_end(request: &Request, env: &Env) -> Result<Outcome, BackupError
         }
     };
     // A cancellation does not end this wait: it must be known whether the backup is visible.
-    env.operation.trace.stage("publish", sealed.publish(&backup)).await?;
+    env.operation.trace().stage("publish", sealed.publish(&backup)).await?;
     if side_effects.native().is_some() || may_be_again(request) {
         forget_beside_claim(&backup.metadata.name, env).await;
     }
@@ -141,7 +141,7 @@ async fn sealed(unsealed: Unsealed, env: &Env) -> Result<(UnrecordedBackup, u64)
     }
     let size = unsealed.written.summary.size;
     tokio::select! {
-        finished = env.operation.trace.stage("seal", Box::pin(seal(unsealed, env))) => Ok((finished?, size)),
+        finished = env.operation.trace().stage("seal", Box::pin(seal(unsealed, env))) => Ok((finished?, size)),
         () = overdue(env) => Err(BackupError::Cancelled),
     }
 }
@@ -202,7 +202,7 @@ async fn make(
     let (settings, movers) = (&request.settings, find_movers(&backup, &request.settings, env).await?);
     let wanted = ObjectsRequest { backup: &backup, policies: policies.as_ref(), settings, movers };
     check_movers(wanted, env).await?;
-    let trace = &env.operation.trace;
+    let trace = env.operation.trace();
     let writer = match trace.stage("claim", claim(&backup, &request.settings, env)).await? {
         ClaimOutcome::Writer(writer) => *writer,
         ClaimOutcome::Complete(backup) => {
@@ -323,7 +323,7 @@ async fn walk(
     let ObjectPipeline { processed, kept_out, tally, .. } = objects;
     let ProcessingStages { entries, learned, refusal } = processed;
     let archive = Archive { level: request.settings.compression, writer, tally: &tally, env };
-    let written = env.operation.trace.stage("write", Box::pin(archive.put(entries, refusal))).await?;
+    let written = env.operation.trace().stage("write", Box::pin(archive.put(entries, refusal))).await?;
     tally.balance()?;
     let learned = learned.await.map_err(|_| BackupError::Worker("processing objects"))?;
     for ((resource, reason), count) in &learned.left_out {

@@ -85,7 +85,7 @@ pub(crate) async fn run_action_lane(
         Ok::<_, StageError>(report)
     };
     let report = match takes_snapshots {
-        true => context.env.operation.trace.within("snapshots", acting).await?,
+        true => context.env.operation.trace().within("snapshots", acting).await?,
         false => acting.await?,
     };
     out.end().await?;

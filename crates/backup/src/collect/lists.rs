@@ -44,7 +44,7 @@ pub(crate) fn collect(
     tasks.spawn(spool.run());
     let ways = LaneRoutes { intake, action_lane };
     let (trace, listing) =
-        (env.operation.trace.clone(), list_all(plan.lists.clone(), ways, env.clone(), Arc::clone(tally)));
+        (env.operation.trace().clone(), list_all(plan.lists.clone(), ways, env.clone(), Arc::clone(tally)));
     tasks.spawn(async move { trace.within("collect", listing).await });
     CollectedLists { batches, looked_at, room }
 }

@@ -50,7 +50,7 @@ use std::sync::Arc;
 /// # Errors
 /// [`RestoreError`].
 pub async fn run(request: &Request, env: &Env) -> Result<Outcome, RestoreError> {
-    let trace = &env.operation.trace;
+    let trace = env.operation.trace();
     trace.begin(subject(&request.restore));
     trace.attempt(u32::try_from(request.restore.status.attempt).unwrap_or_default().max(1));
     let outcome = Box::pin(to_its_end(request, env)).await;
@@ -112,7 +112,7 @@ async fn claimed(
         env.operation.journal.info(text, &fields);
     }
     let withheld = withheld(owner, env).await;
-    let outcome = env.operation.trace.stage("record", Box::pin(record(restore, walked, withheld, env))).await?;
+    let outcome = env.operation.trace().stage("record", Box::pin(record(restore, walked, withheld, env))).await?;
     // Of one that is not run again and not finalized, nobody else removes them.
     if has_stubs && !outcome.is_pending() && outcome.broken_off.is_none() {
         group_stubs::remove_now(&outcome.restore, true, env).await;
@@ -143,7 +143,7 @@ async fn run_stages(
     env: &Env,
 ) -> Result<ObjectsOutcome, RestoreError> {
     let mut prepared = tokio::select! {
-        begun = env.operation.trace.stage("read", Box::pin(PreparedRestore::begin(request, restore, env))) => begun?,
+        begun = env.operation.trace().stage("read", Box::pin(PreparedRestore::begin(request, restore, env))) => begun?,
         () = env.operation.cancel.cancelled() => return Err(RestoreError::Cancelled),
     };
     let operations = Arc::new(Operations::new(Arc::clone(&prepared.scope.restore), &env.operation));
@@ -157,7 +157,7 @@ async fn run_stages(
     volumes.native.load().await;
     let context = RestoreContext::new(&prepared, Arc::clone(&state), plan);
     let levels = Box::pin(levels(&mut prepared, Arc::new(context), &mut checkpoint));
-    let reached = env.operation.trace.stage("levels", levels).await;
+    let reached = env.operation.trace().stage("levels", levels).await;
     let reached = reached.map(|(mut result, context)| {
         result.done.extend(done_before(&context.scope.archive, &state.claimed, &checkpoint));
         (result, context)
