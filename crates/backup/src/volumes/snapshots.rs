@@ -5,8 +5,8 @@ use crate::actions::pv::volume_key;
 use crate::env::Env;
 use crate::hook::Commands;
 use crate::volumes::outcomes::Volumes;
-use lifeboat_api::Backup;
 use lifeboat_api::well_known::LABEL_BACKUP_UID;
+use lifeboat_api::{Backup, NamespacedName};
 use lifeboat_cluster::Cluster;
 use lifeboat_object::{Catalog, ObjectKey, ResultScope, counted};
 use lifeboat_operation::Operation;
@@ -345,13 +345,13 @@ async fn unless_stalled<T>(mut steps: watch::Receiver<u64>, work: impl Future<Ou
     }
 }
 
-/// The CSI snapshots that an attempt before has asked for while pods stood still, and that no driver has taken yet, by namespace and name:
+/// The CSI snapshots that an attempt before has asked for while pods stood still, and that no driver has taken yet:
 /// they would be of a moment in which the pods go on. `None` when no pod is owed anything.
 pub(crate) async fn asked_for_in_vain(
     commands: &Commands,
     backup_uid: &str,
     env: &Env,
-) -> Option<BTreeSet<(String, String)>> {
+) -> Option<BTreeSet<NamespacedName>> {
     if !commands.owes().await {
         return None;
     }
@@ -375,8 +375,8 @@ pub(crate) async fn asked_for_in_vain(
 }
 
 /// Removes such snapshots. Those that are being deleted still are waited for where they are to be taken again.
-pub(crate) async fn remove_untaken(backup_uid: &str, env: &Env, untaken: &BTreeSet<(String, String)>) {
-    let is_kept = |namespace: &str, name: &str| !untaken.contains(&(namespace.to_owned(), name.to_owned()));
+pub(crate) async fn remove_untaken(backup_uid: &str, env: &Env, untaken: &BTreeSet<NamespacedName>) {
+    let is_kept = |namespace: &str, name: &str| !untaken.contains(&NamespacedName::new(namespace, name));
     let left = match removed_csi(backup_uid, env, is_kept).await {
         Ok(left) => left.into_iter().map(|(name, e)| (!matches!(e, CsiError::Remains(..)), format!("{name}: {e}"))),
         Err(e) => return tell_left(&env.operation, &e),
