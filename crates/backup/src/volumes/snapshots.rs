@@ -68,18 +68,18 @@ pub(crate) struct DueSnapshots {
 
 impl DueSnapshots {
     pub(crate) fn new(context: &Arc<SaveContext>) -> Self {
-        let (csi, native) = (context.scope.lane.csi.clone(), context.scope.native.clone());
+        let (csi, native) = (context.scope.lane.csi.clone(), context.scope.volumes.native.clone());
         let (mut claims, mut volumes) = (HashMap::new(), HashMap::new());
         for decided in context.verdicts.iter() {
             let is_of_driver = csi.is_some() && context.verdicts.driver_snapshot(decided).is_some();
             match (&decided.verdict.method, &decided.claim, &decided.volume) {
                 (_, Some(claim), _) if is_of_driver => {
-                    if let Some(number) = context.index.number(&claim.object().digest()) {
+                    if let Some(number) = context.items.index.number(&claim.object().digest()) {
                         claims.insert(number, claim.clone());
                     }
                 }
                 (Method::NativeSnapshot, _, Some(volume)) if native.is_some() => {
-                    if let Some(number) = context.index.number(&volume_key(volume).digest()) {
+                    if let Some(number) = context.items.index.number(&volume_key(volume).digest()) {
                         volumes.insert(number, volume.clone());
                     }
                 }
@@ -118,7 +118,7 @@ impl DueSnapshots {
                 let (number, context) = (*number, Weak::clone(&self.context));
                 native.begin(volume, line, async move {
                     let context = context.upgrade().ok_or("the backup has ended")?;
-                    context.look_at(number).await
+                    context.items.look_at(number, &context.env).await
                 });
             }
         }
