@@ -16,7 +16,7 @@ use crate::state::env::Env;
 use crate::state::item_result::{HandledItem, ItemResult};
 use crate::state::messages::Messages;
 use crate::state::operations::Operations;
-use crate::state::restore_state::{AttemptMemory, ItemNotes, RestoreState};
+use crate::state::restore_state::{AttemptMemory, ItemNotes, PodWork, RestoreState};
 use crate::state::terminating::TerminationWaits;
 use crate::state::wait::WaitBudget;
 use crate::state::wait_slots::WaitSlots;
@@ -152,7 +152,7 @@ async fn run_stages(
     env.operation.progress.found(prepared.levels.iter().map(|level| level.items.len() as u64).sum());
     env.operation.progress.found_all();
     let state = Arc::new(new_state(&prepared, Arc::clone(&operations), plan.clone(), &checkpoint)?);
-    state.commands.load().await;
+    state.pods.commands.load().await;
     let volumes = Arc::clone(&prepared.builder.volumes);
     volumes.native.load().await;
     let context = RestoreContext::new(&prepared, Arc::clone(&state), plan);
@@ -194,9 +194,9 @@ async fn run_stages(
         save(&mut checkpoint, env).await;
     }
     let (files, hooks) = match (&broken_off, &reached) {
-        (None, Ok(_)) => tokio::join!(state.files.end(), state.commands.end()),
+        (None, Ok(_)) => tokio::join!(state.pods.files.end(), state.pods.commands.end()),
         // Another run comes back to the pods.
-        _ => tokio::join!(state.files.break_off(), state.commands.break_off()),
+        _ => tokio::join!(state.pods.files.break_off(), state.pods.commands.break_off()),
     };
     let moves = !files.is_empty() || operations.count() > 0;
     if moves
@@ -253,8 +253,10 @@ fn new_state(
         },
         notes: ItemNotes::default(),
         groups: SnapshotGroups::new(prepared.contents.groups.clone(), env),
-        commands: PodCommands::new(Arc::clone(&scope.hooks), longest_hook, env),
-        files: FileRestores::new(&env.cluster, &env.operation, file_settings(prepared)),
+        pods: PodWork {
+            commands: PodCommands::new(Arc::clone(&scope.hooks), longest_hook, env),
+            files: FileRestores::new(&env.cluster, &env.operation, file_settings(prepared)),
+        },
         is_resumed,
     })
 }
