@@ -41,7 +41,7 @@ impl ActionLaneIntake {
     pub(crate) fn new(room: usize, scope: Arc<Scope>, env: &Env, tally: Arc<Tally>) -> Self {
         let (index, bindings, named, report) = Default::default();
         let body_store = BodyStore::new(room, &env.operation.scratch);
-        let inventory = VolumeInventory::new(scope.volume_rules.get());
+        let inventory = VolumeInventory::new(scope.volumes.rules.get());
         Self { scope, env: env.clone(), tally, body_store, index, bindings, named, inventory, report, told: false }
     }
 
@@ -106,7 +106,7 @@ impl ActionLaneIntake {
                 binding.into_iter().for_each(|binding| self.bindings.add(binding));
             }
             let label = &self.scope.backup.spec.volume_group_snapshot_label_key;
-            let facts = RelationFacts::of(&item, label, &self.scope.hooks);
+            let facts = RelationFacts::of(&item, label, &self.scope.hooks.rules);
             let body = place.map_or_else(|| Body::Cluster(Box::new(item.key())), Body::Stored);
             self.index.add(Record { digest, resource: item.resource, body, facts });
         }

@@ -26,7 +26,7 @@ struct PodOfFiles {
 
 impl DueFiles {
     pub(crate) fn new(context: &SaveContext) -> Self {
-        let Some(files) = context.scope.files.clone() else { return Self::default() };
+        let Some(files) = context.scope.volumes.files.clone() else { return Self::default() };
         let mut pods: BTreeMap<(String, String), Vec<PodVolume>> = BTreeMap::new();
         for decided in context.verdicts.iter() {
             let Method::FsBackup { pod, volume } = &decided.verdict.method else { continue };
@@ -38,7 +38,7 @@ impl DueFiles {
         for ((namespace, name), volumes) in pods {
             let key = ObjectKey::new(GroupResource::new("", "pods"), Some(&namespace), &name);
             let pod = PodOfFiles { namespace, name, volumes };
-            match context.index.number(&key.digest()) {
+            match context.items.index.number(&key.digest()) {
                 Some(number) => drop(due.pods.insert(number, pod)),
                 None => due.others.push(pod),
             }

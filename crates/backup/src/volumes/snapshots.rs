@@ -5,8 +5,8 @@ use crate::actions::pv::volume_key;
 use crate::env::Env;
 use crate::hook::Commands;
 use crate::volumes::outcomes::Volumes;
-use lifeboat_api::Backup;
 use lifeboat_api::well_known::LABEL_BACKUP_UID;
+use lifeboat_api::{Backup, NamespacedName};
 use lifeboat_cluster::Cluster;
 use lifeboat_object::{Catalog, ObjectKey, ResultScope, counted};
 use lifeboat_operation::Operation;
@@ -68,18 +68,18 @@ pub(crate) struct DueSnapshots {
 
 impl DueSnapshots {
     pub(crate) fn new(context: &Arc<SaveContext>) -> Self {
-        let (csi, native) = (context.scope.lane.csi.clone(), context.scope.native.clone());
+        let (csi, native) = (context.scope.lane.csi.clone(), context.scope.volumes.native.clone());
         let (mut claims, mut volumes) = (HashMap::new(), HashMap::new());
         for decided in context.verdicts.iter() {
             let is_of_driver = csi.is_some() && context.verdicts.driver_snapshot(decided).is_some();
             match (&decided.verdict.method, &decided.claim, &decided.volume) {
                 (_, Some(claim), _) if is_of_driver => {
-                    if let Some(number) = context.index.number(&claim.object().digest()) {
+                    if let Some(number) = context.items.index.number(&claim.object().digest()) {
                         claims.insert(number, claim.clone());
                     }
                 }
                 (Method::NativeSnapshot, _, Some(volume)) if native.is_some() => {
-                    if let Some(number) = context.index.number(&volume_key(volume).digest()) {
+                    if let Some(number) = context.items.index.number(&volume_key(volume).digest()) {
                         volumes.insert(number, volume.clone());
                     }
                 }
@@ -118,7 +118,7 @@ impl DueSnapshots {
                 let (number, context) = (*number, Weak::clone(&self.context));
                 native.begin(volume, line, async move {
                     let context = context.upgrade().ok_or("the backup has ended")?;
-                    context.look_at(number).await
+                    context.items.look_at(number, &context.env).await
                 });
             }
         }
@@ -345,13 +345,13 @@ async fn unless_stalled<T>(mut steps: watch::Receiver<u64>, work: impl Future<Ou
     }
 }
 
-/// The CSI snapshots that an attempt before has asked for while pods stood still, and that no driver has taken yet, by namespace and name:
+/// The CSI snapshots that an attempt before has asked for while pods stood still, and that no driver has taken yet:
 /// they would be of a moment in which the pods go on. `None` when no pod is owed anything.
 pub(crate) async fn asked_for_in_vain(
     commands: &Commands,
     backup_uid: &str,
     env: &Env,
-) -> Option<BTreeSet<(String, String)>> {
+) -> Option<BTreeSet<NamespacedName>> {
     if !commands.owes().await {
         return None;
     }
@@ -375,8 +375,8 @@ pub(crate) async fn asked_for_in_vain(
 }
 
 /// Removes such snapshots. Those that are being deleted still are waited for where they are to be taken again.
-pub(crate) async fn remove_untaken(backup_uid: &str, env: &Env, untaken: &BTreeSet<(String, String)>) {
-    let is_kept = |namespace: &str, name: &str| !untaken.contains(&(namespace.to_owned(), name.to_owned()));
+pub(crate) async fn remove_untaken(backup_uid: &str, env: &Env, untaken: &BTreeSet<NamespacedName>) {
+    let is_kept = |namespace: &str, name: &str| !untaken.contains(&NamespacedName::new(namespace, name));
     let left = match removed_csi(backup_uid, env, is_kept).await {
         Ok(left) => left.into_iter().map(|(name, e)| (!matches!(e, CsiError::Remains(..)), format!("{name}: {e}"))),
         Err(e) => return tell_left(&env.operation, &e),

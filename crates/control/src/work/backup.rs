@@ -69,11 +69,11 @@ pub(crate) async fn run(
     let request = Request { backup, settings };
     let (mut started, mut errors) = prepared(&request, &version, context.env.now());
     match snapshot_locations(context, &started).await? {
-        Ok(names) => {
+        ResolvedLocations::Names(names) => {
             errors.extend(unusable(context, &request.backup).await);
             started.spec.volume_snapshot_locations = names;
         }
-        Err(wrong) => errors.extend(wrong),
+        ResolvedLocations::Wrong(wrong) => errors.extend(wrong),
     }
     let location = match target {
         Ok(location) => {
@@ -110,16 +110,24 @@ pub(crate) async fn run_again(
     Box::pin(begin(context, Request { backup, settings }, attempt, location, stop)).await
 }
 
-/// The snapshot locations of a backup, or the errors in them. Errors that may pass are retried.
-async fn snapshot_locations(
-    context: &Context,
-    backup: &Backup,
-) -> Result<Result<Vec<String>, Vec<String>>, ClusterError> {
+/// The snapshot locations of a backup.
+enum ResolvedLocations {
+    /// Their names, with those that are taken by default.
+    Names(Vec<String>),
+    /// The reasons why the backup cannot have those that it asks for.
+    Wrong(Vec<String>),
+}
+
+/// Finds the snapshot locations of a backup. Errors that may pass are retried.
+async fn snapshot_locations(context: &Context, backup: &Backup) -> Result<ResolvedLocations, ClusterError> {
     let defaults = &context.options.default_snapshot_locations;
     match context.client.list::<VolumeSnapshotLocation>("").await {
-        Ok(all) => Ok(snapshot_location::resolve(&backup.spec.volume_snapshot_locations, &all, defaults)),
+        Ok(all) => {
+            let resolved = snapshot_location::resolve(&backup.spec.volume_snapshot_locations, &all, defaults);
+            Ok(resolved.map_or_else(ResolvedLocations::Wrong, ResolvedLocations::Names))
+        }
         Err(e) if e.is_denied() || matches!(e.failure, Failure::Invalid(_)) => {
-            Ok(Err(vec![format!("error listing volume snapshot locations: {e}")]))
+            Ok(ResolvedLocations::Wrong(vec![format!("error listing volume snapshot locations: {e}")]))
         }
         Err(e) => Err(e),
     }

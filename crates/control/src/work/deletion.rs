@@ -357,7 +357,7 @@ async fn remove_files(
         Ok(mut env) => {
             env.actions.repositories = Some(LocationRepositories::in_bucket(context, bucket));
             // What the actions log belongs to the deletion.
-            env.operation.trace.join(trace);
+            env.operation.trace().join(trace);
             Box::pin(run_delete_actions(backup, uid, &env)).await
         }
         Err(why) => Err(vec![why]),

@@ -19,13 +19,13 @@ const LONGEST_OF_ONE: Duration = Duration::from_secs(240);
 
 /// Deletes them, once a day and when the server begins. A list whose backup is still there is its own deletion's.
 pub(super) async fn delete_kept_snapshots(context: &Context, store: &Store, location: &BackupStorageLocation) {
-    if location.is_read_only() || !context.locations.kept_snapshots_are_due(location.key(), Instant::now()) {
+    if location.is_read_only() || !context.notes.locations.kept_snapshots_are_due(location.key(), Instant::now()) {
         return;
     }
     let name = &location.metadata.name;
     let done = timeout(LONGEST, Box::pin(delete(context, store, location))).await;
     // Also where the time was not enough: each sync would be that much longer.
-    context.locations.note_kept_snapshots(location.key(), Instant::now());
+    context.notes.locations.note_kept_snapshots(location.key(), Instant::now());
     match done {
         Ok(Ok(())) => {}
         Ok(Err(e)) => {

@@ -16,7 +16,7 @@ pub(super) async fn probe(
     if location.is_read_only() {
         return None;
     }
-    let found = match context.locations.probed(location) {
+    let found = match context.notes.locations.probed(location) {
         Some(found) => found,
         None => {
             // A server that does not lead any more writes nothing.
@@ -28,7 +28,7 @@ pub(super) async fn probe(
             });
             // What is not known now is asked with the next validation.
             let found = found.ok()?;
-            context.locations.note_probed(location, found);
+            context.notes.locations.note_probed(location, found);
             found
         }
     };

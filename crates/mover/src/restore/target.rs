@@ -1,6 +1,6 @@
 //! The target of a restore: a folder, a file, a symlink or a device.
 
-use super::directory::{Directory, OpenDirectory};
+use super::directory::{Directory, DirectoryChanges, OpenDirectory};
 use super::file::{FilePlace, FileTask};
 use super::options::RestoreOptions;
 use super::prepare::{Child, FileStep, Step, open_writable, prepare_entry};
@@ -144,7 +144,8 @@ fn open_tree(run: &Run, root: &SourceEntry) -> Result<Step, MoverError> {
     let above = folder(above)?;
     let opened = open_writable(&above, name);
     let (file, mode_before) = opened.map_err(|e| refused(&path, &e.to_string()))?;
-    let opened = OpenDirectory { file, is_new, attributes: root.attributes.clone(), mode_before };
+    let changes = DirectoryChanges { is_new, attributes: root.attributes.clone(), mode_before };
+    let opened = OpenDirectory { file, changes };
     let directory = Directory::root(opened).map_err(|e| refused(&path, &e.to_string()))?;
     Ok(Step::Directory(Child { directory, object, is_complete: root.is_complete }))
 }
@@ -158,7 +159,7 @@ fn folder(path: &Path) -> Result<File, MoverError> {
 /// The folder that a path is in, as a place that stays as it is.
 fn place(path: &Path) -> Result<Arc<Directory>, MoverError> {
     let above = path.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let opened = OpenDirectory { file: folder(above)?, is_new: false, attributes: None, mode_before: None };
+    let opened = OpenDirectory { file: folder(above)?, changes: DirectoryChanges::default() };
     Directory::root(opened).map_err(|e| refused(path, &e.to_string()))
 }
 

@@ -38,7 +38,7 @@ pub async fn finalize(restore: Restore, patience: Duration, env: &Env) -> Result
     if !Box::pin(group_stubs::remove(&restore, patience, env)).await? {
         return Ok(restore);
     }
-    let trace = &env.operation.trace;
+    let trace = env.operation.trace();
     trace.begin(subject(&restore));
     trace.stage("finalize", Box::pin(end(restore, has_failed, env))).await
 }

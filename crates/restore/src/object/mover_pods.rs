@@ -59,11 +59,11 @@ pub(crate) async fn fill(context: &RestoreContext, written: WrittenClaim<'_>) ->
         timeout: context.scope.options.files_timeout,
     };
     match until_filled(context, pods, claim).await? {
-        Ok(filled) => {
+        FillOutcome::Filled(filled) => {
             full(context, target, claim, &filled).await;
             Ok(result)
         }
-        Err(why) => {
+        FillOutcome::Failed(why) => {
             let kept = match result {
                 ItemResult::Created | ItemResult::Recreated => delete(context, claim).await,
                 _ => "the claim stays, with its annotation and half of its data".to_owned(),
@@ -76,6 +76,14 @@ pub(crate) async fn fill(context: &RestoreContext, written: WrittenClaim<'_>) ->
     }
 }
 
+/// The end of a pod that fills a claim.
+enum FillOutcome {
+    /// The claim is full.
+    Filled(FilledClaim),
+    /// The reason why it is not, for people.
+    Failed(String),
+}
+
 /// Fills the claim. It waits beside the attempts that can go on.
 ///
 /// # Errors
@@ -84,14 +92,16 @@ async fn until_filled(
     context: &RestoreContext,
     pods: &MoverPods,
     claim: ClaimToFill<'_>,
-) -> Result<Result<FilledClaim, String>, Refused> {
+) -> Result<FillOutcome, Refused> {
     let (restore, env) = (&context.scope.restore, &context.env);
     let _slot = context.state.attempts.wait_slots.step();
     let claimed = format!("{}/{}", claim.namespace, claim.name);
     let fields = [("claim", &*claimed), ("snapshot", &*claim.copy.snapshot_id)];
     env.operation.journal.info("Filling a claim from a repository by a pod", &fields);
     tokio::select! {
-        filled = pods.fill(claim, restore, &env.cluster) => Ok(filled),
+        filled = pods.fill(claim, restore, &env.cluster) => {
+            Ok(filled.map_or_else(FillOutcome::Failed, FillOutcome::Filled))
+        }
         () = context.stop.wait() => {
             if let Err(why) = pods.remove(claim, restore, &env.cluster).await {
                 tracing::warn!("{why}");

@@ -16,7 +16,7 @@ use crate::state::env::Env;
 use crate::state::item_result::{HandledItem, ItemResult};
 use crate::state::messages::Messages;
 use crate::state::operations::Operations;
-use crate::state::restore_state::{AttemptMemory, ItemNotes, RestoreState};
+use crate::state::restore_state::{AttemptMemory, ItemNotes, PodWork, RestoreState};
 use crate::state::terminating::TerminationWaits;
 use crate::state::wait::WaitBudget;
 use crate::state::wait_slots::WaitSlots;
@@ -50,7 +50,7 @@ use std::sync::Arc;
 /// # Errors
 /// [`RestoreError`].
 pub async fn run(request: &Request, env: &Env) -> Result<Outcome, RestoreError> {
-    let trace = &env.operation.trace;
+    let trace = env.operation.trace();
     trace.begin(subject(&request.restore));
     trace.attempt(u32::try_from(request.restore.status.attempt).unwrap_or_default().max(1));
     let outcome = Box::pin(to_its_end(request, env)).await;
@@ -112,7 +112,7 @@ async fn claimed(
         env.operation.journal.info(text, &fields);
     }
     let withheld = withheld(owner, env).await;
-    let outcome = env.operation.trace.stage("record", Box::pin(record(restore, walked, withheld, env))).await?;
+    let outcome = env.operation.trace().stage("record", Box::pin(record(restore, walked, withheld, env))).await?;
     // Of one that is not run again and not finalized, nobody else removes them.
     if has_stubs && !outcome.is_pending() && outcome.broken_off.is_none() {
         group_stubs::remove_now(&outcome.restore, true, env).await;
@@ -143,7 +143,7 @@ async fn run_stages(
     env: &Env,
 ) -> Result<ObjectsOutcome, RestoreError> {
     let mut prepared = tokio::select! {
-        begun = env.operation.trace.stage("read", Box::pin(PreparedRestore::begin(request, restore, env))) => begun?,
+        begun = env.operation.trace().stage("read", Box::pin(PreparedRestore::begin(request, restore, env))) => begun?,
         () = env.operation.cancel.cancelled() => return Err(RestoreError::Cancelled),
     };
     let operations = Arc::new(Operations::new(Arc::clone(&prepared.scope.restore), &env.operation));
@@ -152,12 +152,12 @@ async fn run_stages(
     env.operation.progress.found(prepared.levels.iter().map(|level| level.items.len() as u64).sum());
     env.operation.progress.found_all();
     let state = Arc::new(new_state(&prepared, Arc::clone(&operations), plan.clone(), &checkpoint)?);
-    state.commands.load().await;
+    state.pods.commands.load().await;
     let volumes = Arc::clone(&prepared.builder.volumes);
     volumes.native.load().await;
     let context = RestoreContext::new(&prepared, Arc::clone(&state), plan);
     let levels = Box::pin(levels(&mut prepared, Arc::new(context), &mut checkpoint));
-    let reached = env.operation.trace.stage("levels", levels).await;
+    let reached = env.operation.trace().stage("levels", levels).await;
     let reached = reached.map(|(mut result, context)| {
         result.done.extend(done_before(&context.scope.archive, &state.claimed, &checkpoint));
         (result, context)
@@ -194,9 +194,9 @@ async fn run_stages(
         save(&mut checkpoint, env).await;
     }
     let (files, hooks) = match (&broken_off, &reached) {
-        (None, Ok(_)) => tokio::join!(state.files.end(), state.commands.end()),
+        (None, Ok(_)) => tokio::join!(state.pods.files.end(), state.pods.commands.end()),
         // Another run comes back to the pods.
-        _ => tokio::join!(state.files.break_off(), state.commands.break_off()),
+        _ => tokio::join!(state.pods.files.break_off(), state.pods.commands.break_off()),
     };
     let moves = !files.is_empty() || operations.count() > 0;
     if moves
@@ -253,8 +253,10 @@ fn new_state(
         },
         notes: ItemNotes::default(),
         groups: SnapshotGroups::new(prepared.contents.groups.clone(), env),
-        commands: PodCommands::new(Arc::clone(&scope.hooks), longest_hook, env),
-        files: FileRestores::new(&env.cluster, &env.operation, file_settings(prepared)),
+        pods: PodWork {
+            commands: PodCommands::new(Arc::clone(&scope.hooks), longest_hook, env),
+            files: FileRestores::new(&env.cluster, &env.operation, file_settings(prepared)),
+        },
         is_resumed,
     })
 }

@@ -9,7 +9,6 @@ use lifeboat_api::well_known::VARIABLE_SCRATCH;
 use lifeboat_bucket::Gates;
 use lifeboat_client::Client;
 use lifeboat_mover::protocol::{AccessPoint, TERMINATION_FILE, VolumeMode};
-use lifeboat_mover::snapshot::CheckpointTimes;
 use lifeboat_provider::ProviderSettings;
 use lifeboat_terminal::flags;
 use lifeboat_terminal::flags::globals::Globals;
@@ -150,7 +149,6 @@ impl PodArgs {
             scratch,
             termination_file: self.termination_file.clone(),
             threads: std::thread::available_parallelism().map_or(1, NonZero::get),
-            checkpoints: CheckpointTimes::default(),
             stop,
         })
     }

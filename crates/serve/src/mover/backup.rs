@@ -114,7 +114,6 @@ fn options(env: &MoverEnv, source: &VolumeSource) -> SnapshotOptions {
         incremental: source.parent != "none",
         parent,
         files_at_once: number(&source.settings, "ParallelFilesUpload"),
-        checkpoints: env.checkpoints,
         errors_kept: NAMED,
         ..SnapshotOptions::new(of, clock(env), env.random.clone())
     }

@@ -8,7 +8,6 @@ use lifeboat_client::Client;
 use lifeboat_kopia::Random;
 use lifeboat_mover::Progress;
 use lifeboat_mover::protocol::{AccessPoint, Bytes, TOLD_TO_END, reason};
-use lifeboat_mover::snapshot::CheckpointTimes;
 use lifeboat_operation::Clock;
 use lifeboat_provider::ProviderSettings;
 use std::path::PathBuf;
@@ -35,8 +34,6 @@ pub struct MoverEnv {
     pub termination_file: PathBuf,
     /// The threads that hash, compress and encrypt.
     pub threads: usize,
-    /// The times of checkpoints of a backup.
-    pub checkpoints: CheckpointTimes,
     /// Ends the transfer at once.
     pub stop: CancellationToken,
 }

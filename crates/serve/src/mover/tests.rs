@@ -12,7 +12,6 @@ use lifeboat_bucket::Gates;
 use lifeboat_client::Client;
 use lifeboat_cluster::{Cluster, ConnectOptions, ListRequest, WriteBody};
 use lifeboat_mover::protocol::{AccessPoint, BackupResult, PodEnd, RestoreResult, VolumeMode, pod_end};
-use lifeboat_mover::snapshot::CheckpointTimes;
 use lifeboat_object::ApiResource;
 use lifeboat_provider::ProviderSettings;
 use lifeboat_sandbox::{Sandbox, SandboxOptions};
@@ -120,7 +119,6 @@ impl Ground {
             scratch: self.path("scratch"),
             termination_file: self.path("termination"),
             threads: 2,
-            checkpoints: CheckpointTimes::default(),
             stop: CancellationToken::new(),
         }
     }

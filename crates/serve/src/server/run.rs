@@ -11,7 +11,8 @@ use anyhow::{Context, Result, bail};
 use lifeboat_backup::check_policies;
 use lifeboat_client::Client;
 use lifeboat_control::{
-    Env, Extensions, Listeners, OwnPod, ProfileListener, RandomSource, ServerClock, SigningKey, own_image, serve,
+    Env, Extensions, Listeners, OwnPod, ProfileListener, RandomSource, ServerClock, ServerProcess, SigningKey,
+    own_image, serve,
 };
 use lifeboat_terminal::flags::globals::Globals;
 use lifeboat_terminal::process::clock::clock;
@@ -67,12 +68,10 @@ impl ServerArgs {
         let cancel = CancellationToken::new();
         let env = Env {
             cluster,
-            pod,
             providers: Arc::new(providers.with_plugins(Arc::clone(&plugins))),
             extensions: Arc::clone(&plugins) as Arc<dyn Extensions>,
             clock: ServerClock(clock()),
-            instance: uuid::Uuid::new_v4().to_string(),
-            signing_key: signing_key(),
+            process: ServerProcess { pod, instance: uuid::Uuid::new_v4().to_string(), signing_key: signing_key() },
             random: RandomSource(random()),
             scratch: self.scratch.clone().unwrap_or_else(std::env::temp_dir),
             cancel: cancel.clone(),
