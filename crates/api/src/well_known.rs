@@ -139,6 +139,9 @@ pub const ANNOTATION_TARGET_CLAIM_UID: &str = "lifeboat.io/target-claim-uid";
 pub const ANNOTATION_AWAITS_FILES: &str = "lifeboat.io/awaits-files";
 /// On the pods and Secrets of movers that a restore without a server has started: the name of the restore. An addition of Lifeboat.
 pub const LABEL_MOVER_OF_RESTORE: &str = "lifeboat.io/mover-of-restore";
+/// On the pods and Secrets of such movers: the time after which their restore has given them up, whatever became of it. An addition of
+/// Lifeboat.
+pub const ANNOTATION_MOVER_DEADLINE: &str = "lifeboat.io/mover-deadline";
 /// `true` on restores: files of repositories are also written into claims that were in the cluster before; an addition of Lifeboat.
 pub const ANNOTATION_OVERWRITE_VOLUMES: &str = "lifeboat.io/overwrite-volumes";
 /// On repositories: a digest of the place that their location named when they were found ready there. An addition of Lifeboat.
@@ -320,6 +323,8 @@ pub const HOST_PODS: &str = "/host_pods";
 pub const SCRATCH_FOLDER: &str = "/scratch";
 /// The environment variable that names [`SCRATCH_FOLDER`] to the program.
 pub const VARIABLE_SCRATCH: &str = "VELERO_SCRATCH_DIR";
+/// The environment variable that tells a mover the number of its attempt; an addition of Lifeboat.
+pub const VARIABLE_MOVER_ATTEMPT: &str = "LIFEBOAT_MOVER_ATTEMPT";
 
 // Values of fields.
 

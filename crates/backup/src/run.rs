@@ -16,9 +16,9 @@ use crate::volumes::outcomes::Volumes;
 use crate::volumes::side_effects::SideEffects;
 use crate::volumes::snapshot_notes::forget_beside_claim;
 use crate::volumes::snapshots::{
-    asked_for_in_vain, has_uploads_at_work, native_snapshots, remove_before, remove_native, remove_untaken,
-    remove_unwanted, tell_native,
+    asked_for_in_vain, native_snapshots, remove_before, remove_native, remove_untaken, remove_unwanted, tell_native,
 };
+use crate::volumes::useless::has_uploads_at_work;
 use lifeboat_api::{Backup, BackupPhase};
 use lifeboat_archive::native_snapshot::NativeSnapshot;
 use lifeboat_object::{ResultScope, Results, chain};

@@ -5,7 +5,7 @@ use crate::world::Meta;
 use lifeboat_api::NamespacedName;
 use lifeboat_api::{BackupStorageLocation, BackupStorageLocationSpec};
 use lifeboat_lifecycle::passed_over::PassedOver;
-use lifeboat_store::{ConditionalPuts, ProbeResult};
+use lifeboat_store::{ConditionalPuts, ProbeResult, SnapshotList};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
 use std::sync::{Mutex, PoisonError};
@@ -35,6 +35,8 @@ struct LocationNote {
     restores_swept_next: Option<Instant>,
     /// Time of the next deletion of snapshots that deleted backups have left.
     kept_snapshots_next: Option<Instant>,
+    /// The list of such snapshots with which that begins, because the time was not enough for it before.
+    kept_snapshots_first: Option<SnapshotList>,
 }
 
 impl LocationNotes {
@@ -119,9 +121,17 @@ impl LocationNotes {
         self.with(location, |note| note.kept_snapshots_next.is_none_or(|due| due <= now))
     }
 
-    /// Notes that this was done.
-    pub(crate) fn note_kept_snapshots(&self, location: NamespacedName, now: Instant) {
-        self.with(location, |note| note.kept_snapshots_next = Some(now + BETWEEN_SEARCHES));
+    /// The list with which that begins.
+    pub(crate) fn first_kept_snapshots(&self, location: NamespacedName) -> Option<SnapshotList> {
+        self.with(location, |note| note.kept_snapshots_first.clone())
+    }
+
+    /// Notes that this was done, and the list with which the next time begins.
+    pub(crate) fn note_kept_snapshots(&self, location: NamespacedName, now: Instant, first: Option<SnapshotList>) {
+        self.with(location, |note| {
+            note.kept_snapshots_next = Some(now + BETWEEN_SEARCHES);
+            note.kept_snapshots_first = first;
+        });
     }
 
     /// Forgets locations that are gone.

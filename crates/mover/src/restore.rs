@@ -18,6 +18,7 @@ mod names;
 mod options;
 mod prepare;
 mod run;
+mod saved_device;
 mod sink;
 mod special;
 mod target;
@@ -40,7 +41,7 @@ use tokio::sync::{Semaphore, mpsc};
 use walk::Walk;
 
 pub use options::{EntryFailure, Existing, RestoreOptions, RestoreReport};
-pub use target::device_file;
+pub use saved_device::{SavedDevice, saved_device};
 
 /// The pieces that wait for the plan, beside its window.
 const WAITING: usize = 256;

@@ -21,3 +21,4 @@ mod tests;
 mod upload;
 mod upload_objects;
 mod upload_removal;
+mod users;

@@ -7,6 +7,7 @@ use super::local_operation::restore_run::{RestoreRun, ResumeRule, RunOutcome, ru
 use super::local_operation::specification::Specification;
 use super::local_operation::state::{OldState, OperationState, OperationStateFile, ResumedOperation};
 use lifeboat_action::Actions;
+use lifeboat_api::well_known::LABEL_MOVER_OF_RESTORE;
 use lifeboat_api::{Features, Restore, Time};
 use lifeboat_api::{SourceCluster, only_of_others, usable_of_schedule};
 use lifeboat_cluster::Cluster;
@@ -20,7 +21,7 @@ use lifeboat_terminal::output::Output;
 use lifeboat_terminal::output::errors;
 use lifeboat_terminal::process::clock::clock;
 use lifeboat_view::preview::ShownParts;
-use lifeboat_volume::mover_pod::{MoverPodSettings, MoverPods, PASSWORD, SECRET_AT, SecretFiles};
+use lifeboat_volume::mover_pod::{MoverPodSettings, MoverPods, PASSWORD, SECRET_AT, SecretFiles, SweptMover};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -110,6 +111,9 @@ impl LocalRestore {
         let specification = self.specification(&self.restore(&new, &backup), &store).await?;
         let state = self.state(&cluster, &store, OperationState { specification, ..new }).await?;
         let restore = self.restore(&state.content, &backup);
+        if let Some(pods) = &self.settings.movers.pods {
+            sweep(pods, &restore, now, &cluster).await;
+        }
         let env = self.env(cluster, store);
         let request = Request { restore, settings: self.settings };
         let run = RestoreRun { state, until: ResumeRule::Ended, output: self.output };
@@ -232,6 +236,25 @@ impl LocalRestore {
         restore.metadata.creation_timestamp = Some(Time::new(content.started));
         backup.clone_into(&mut restore.spec.backup_name);
         restore
+    }
+}
+
+/// Removes what restores that were killed have left of their movers, and says it: their Secrets hold the credentials of buckets.
+async fn sweep(pods: &MoverPods, restore: &Restore, now: jiff::Timestamp, cluster: &Cluster) {
+    let what = "movers that earlier local restores have left";
+    match pods.sweep(restore, now, cluster).await {
+        Ok(swept) => {
+            for SweptMover { kind, namespace, name, restore } in swept {
+                let text = format!(
+                    "The {kind} {namespace}/{name} of a mover was left by the restore {restore:?}, which was killed, and is removed."
+                );
+                errors::warn(Some(&text));
+            }
+        }
+        // The namespaces into which it restores are looked at all the same.
+        Err(e) => errors::warn(Some(&format!(
+            "{what} cannot be looked for in all namespaces ({e}): they are pods and Secrets with the label {LABEL_MOVER_OF_RESTORE}"
+        ))),
     }
 }
 

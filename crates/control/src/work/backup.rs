@@ -18,7 +18,7 @@ use ending::{note_outcome, note_refusal, record_and_note_failure};
 use lifeboat_api::{Backup, BackupPhase, BackupStorageLocation, VolumeSnapshotLocation};
 use lifeboat_backup::{
     BackupError, Request, has_noted_snapshots, noted_beside_claim, prepared, remove_snapshots, run_delete_actions,
-    run_owed_hooks, snapshots_that_stay,
+    run_owed_hooks, snapshots_that_stay, stop_file_backups,
 };
 use lifeboat_client::ObjectIdentity;
 use lifeboat_client::is_refused;
@@ -258,6 +258,12 @@ pub(crate) async fn fail_unseen(context: &Context, backup: &Backup, attempt: u32
         return note_failure(context, backup, reason).await;
     }
     thaw(context, backup).await?;
+    // It has no record before all of them have ended, so nobody waits for those that have not. A DataUpload may be of its record.
+    if let Err(e) = stop_file_backups(backup, &context.client.cluster).await {
+        let (backup, what) =
+            (&backup.metadata.name, "movers that save files for a failed backup could not be asked to stop");
+        tracing::warn!(backup, error = %e, "{what}: set spec.cancel of its PodVolumeBackups");
+    }
     let reason = match snapshots_that_stay(backup, &context.client.cluster).await {
         None => reason,
         Some(left) => format!("{reason}; {left}"),

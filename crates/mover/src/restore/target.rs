@@ -92,28 +92,11 @@ async fn choose(source: &Source, root: &SourceEntry, options: &RestoreOptions) -
 }
 
 /// The file that is the only entry of a directory.
-async fn only_file(source: &Source, root: &SourceEntry) -> Result<Option<SourceEntry>, RepositoryError> {
+pub(super) async fn only_file(source: &Source, root: &SourceEntry) -> Result<Option<SourceEntry>, RepositoryError> {
     let Some(object) = &root.object else { return Ok(None) };
     let mut children = source.entries(object);
     let (Some(first), None) = (children.try_next().await?, children.try_next().await?) else { return Ok(None) };
     Ok((first.state == EntryState::Whole && first.kind == EntryKind::File).then_some(first))
-}
-
-/// The bytes of a block device that was saved: the only file of a directory, which is called by the path of the device. `None` for the
-/// snapshot of anything else.
-///
-/// # Errors
-/// [`RepositoryError`] of the listing.
-pub async fn device_file(source: &Source, root: &SourceEntry) -> Result<Option<SourceEntry>, RepositoryError> {
-    match &root.kind {
-        EntryKind::Directory => {
-            let file = only_file(source, root).await?;
-            Ok(file.filter(|file| file.name.as_encoded_bytes().contains(&b'/')))
-        }
-        // No volume with files is a file.
-        EntryKind::File => Ok(Some(root.clone())),
-        EntryKind::Symlink | EntryKind::Special(_) | EntryKind::Unknown(_) => Ok(None),
-    }
 }
 
 /// Opens the target, and makes it where it is missing.

@@ -3,6 +3,7 @@ mod backups;
 mod deliveries;
 mod ground;
 mod uploads;
+mod users;
 
 use crate::config::NodeAgentConfig;
 use crate::kube::ObjectName;

@@ -177,6 +177,7 @@ impl PreparedRestore {
                 retained,
                 downloads,
                 pods: request.settings.movers.pods.clone(),
+                mounting: contents.mounting,
             }),
             modifiers,
             schemas: Arc::new(Schemas::new(&env.cluster)),

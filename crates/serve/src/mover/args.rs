@@ -5,7 +5,7 @@ use crate::logrus::{self, LogFormat, LogLevel};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use lifeboat_api::Duration;
-use lifeboat_api::well_known::VARIABLE_SCRATCH;
+use lifeboat_api::well_known::{VARIABLE_MOVER_ATTEMPT, VARIABLE_SCRATCH};
 use lifeboat_bucket::Gates;
 use lifeboat_client::Client;
 use lifeboat_mover::protocol::{AccessPoint, TERMINATION_FILE, VolumeMode};
@@ -30,6 +30,9 @@ pub(crate) struct MoverArgs {
     /// Longest wait for a single resource
     #[arg(long, value_parser = flags::positive_duration, value_name = "DURATION")]
     resource_timeout: Duration,
+    /// The number of this attempt
+    #[arg(long, env = VARIABLE_MOVER_ATTEMPT, value_name = "NUMBER", hide = true)]
+    attempt: Option<usize>,
     #[command(flatten)]
     pod: PodArgs,
 }
@@ -80,7 +83,7 @@ impl MoverArgs {
             bail!("the name of the resource and --volume-path must not be empty");
         }
         let volume = AccessPoint { by_path: self.volume_path.clone(), volume_mode: mode };
-        Ok(Transfer { name: resource.to_owned(), volume })
+        Ok(Transfer { name: resource.to_owned(), volume, attempt: self.attempt })
     }
 
     /// Runs a mover. A transfer that failed is exit code 1: its reason is in the termination message and in the log.

@@ -50,7 +50,7 @@ async fn save<R: BackupResource>(work: Work<'_, R>) -> Result<Done, Failure> {
     set_policy(&writer, &options.source, files_at_once).await.map_err(failed)?;
     let saved = snapshot(&writer, Path::new(&volume.by_path), options, work.progress).await;
     let report = saved.map_err(|e| Failure::new(&attempt, e))?;
-    if report.failed.count > 0 {
+    if report.failed.count > 0 && !is_of_file_system(&report.failed) {
         let lost = named(&report.failed.first, report.failed.count);
         let kept = forget(&writer, &report.id).await;
         return Err(Failure::new(
@@ -151,9 +151,17 @@ fn policy(files_at_once: usize) -> String {
     )
 }
 
+/// Returns true if all that could not be read is the folder of a file system itself, which is that of user 0 alone: a mover without privilege
+/// would save no volume that has one.
+fn is_of_file_system(failed: &Named) -> bool {
+    failed.count == 1 && failed.first.iter().all(|entry| entry.path == "lost+found")
+}
+
 /// The entries of the volume that are not in the snapshot although nothing has failed.
 fn left_out(report: &SnapshotReport) -> Vec<String> {
+    let of_file_system = "folder of the file system itself could not be read, and is not in the snapshot";
     counted(&[
+        (&report.failed, of_file_system),
         (&report.passed_over, "entries could not be read, and the policy passes over them"),
         (&report.special, "sockets, pipes and devices are not in the snapshot"),
         (
@@ -180,6 +188,23 @@ fn counted(kinds: &[(&Named, &str)]) -> Vec<String> {
 mod tests {
     use super::*;
     use lifeboat_kopia::format::policy::Policy;
+    use lifeboat_mover::restore::EntryFailure;
+
+    #[test]
+    fn only_the_folder_of_the_file_system_itself_may_be_unreadable() {
+        let failed = |paths: &[&str], count: u64| {
+            let first = paths.iter().map(|path| EntryFailure { path: (*path).to_owned(), why: "denied".to_owned() });
+            Named { count, first: first.collect() }
+        };
+        for (failed, expected) in [
+            (failed(&["lost+found"], 1), true),
+            (failed(&["lost+found", "data"], 2), false),
+            (failed(&["data/lost+found"], 1), false),
+            (failed(&["data"], 1), false),
+        ] {
+            assert_eq!(is_of_file_system(&failed), expected, "{failed:?}");
+        }
+    }
 
     #[test]
     fn the_policy_is_the_one_of_velero_and_can_be_read() {

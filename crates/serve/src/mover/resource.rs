@@ -1,11 +1,14 @@
 //! The four resources of movers, as far as their pods look at them.
 
 use super::source::{RestoreSource, VolumeSource};
-use lifeboat_api::well_known::{ANNOTATION_PVC_NAME, LABEL_ASYNC_OPERATION_ID, LABEL_RESTORE_UID};
+use lifeboat_api::well_known::{
+    ANNOTATION_KILLED_MOVERS, ANNOTATION_PVC_NAME, LABEL_ASYNC_OPERATION_ID, LABEL_RESTORE_UID,
+};
 use lifeboat_api::{
     DataDownload, DataPathPhase, DataUpload, ObjectMeta, PodVolumeBackup, PodVolumeRestore, UploaderType,
 };
 use lifeboat_client::Object;
+use lifeboat_mover::protocol::attempt_of;
 use std::collections::BTreeMap;
 
 /// A resource for which a mover runs.
@@ -16,6 +19,11 @@ pub trait MoverResource: Object {
     fn phase(&self) -> DataPathPhase;
     /// True when the transfer is to stop.
     fn is_canceled(&self) -> bool;
+
+    /// The number of the attempt that it is at, counted from 1.
+    fn attempt(&self) -> usize {
+        attempt_of(self.meta().annotations.get(ANNOTATION_KILLED_MOVERS).map(String::as_str))
+    }
 }
 
 /// A resource that asks for the bytes of a volume to be brought back.

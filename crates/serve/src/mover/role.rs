@@ -45,6 +45,8 @@ pub struct Transfer {
     pub name: String,
     /// The volume in this pod.
     pub volume: AccessPoint,
+    /// The attempt that this pod is, counted from 1; `None` where nobody has told it.
+    pub attempt: Option<usize>,
 }
 
 /// A transfer that goes on.
@@ -75,7 +77,7 @@ pub(super) async fn perform<R: MoverResource>(
 ) -> std::io::Result<bool> {
     let mut follow = env.client.follow::<R>(&transfer.name);
     let waited = tokio::select! {
-        waited = until_in_progress(&mut follow, &transfer.name) => waited,
+        waited = until_in_progress(&mut follow, transfer) => waited,
         () = env.stop.cancelled() => Err(told_to_end()),
     };
     let resource = match waited {
@@ -90,7 +92,7 @@ pub(super) async fn perform<R: MoverResource>(
     let ended = tokio::select! {
         biased;
         ended = work(Work { env, transfer, resource: &resource, progress: &progress, events: &events }) => ended,
-        stop = until_stopped(&mut follow, &transfer.name) => Err(stopped(stop, &progress)),
+        stop = until_stopped(env, &mut follow, transfer, &resource) => Err(stopped(stop, &progress)),
         () = env.stop.cancelled() => Err(told_to_end()),
         () = report(&events, &progress) => Err(told_to_end()),
     };
@@ -107,6 +109,8 @@ pub(super) async fn perform<R: MoverResource>(
             let text = failure.text();
             let written = end(env, &text, false)?;
             match failure {
+                // The resource and its Events are another mover's.
+                Failure::Replaced | Failure::LostSight => return Ok(written),
                 Failure::Canceled(_) => {
                     events.tell(reason::CANCELING, &text).await;
                     events.tell(reason::CANCELED, &text).await;
@@ -126,6 +130,8 @@ fn told_to_end() -> Failure {
 fn stopped(stop: Stop, progress: &Progress) -> Failure {
     match stop {
         Stop::Ended(why) => Failure::Failed(why),
+        Stop::Replaced => Failure::Replaced,
+        Stop::OutOfSight => Failure::LostSight,
         Stop::Canceled => {
             let bytes = bytes(progress);
             Failure::Canceled(format!("{} of {} bytes were moved", bytes.done_bytes, bytes.total_bytes))

@@ -15,7 +15,7 @@ mod saved_volume;
 mod scheduled;
 
 pub use backup::{FileBackupEnd, FileBackupSettings, FileBackups, PodVolumeKey};
-pub use cancel::{cancel_all, cancel_if_wanted};
+pub use cancel::{cancel_all, cancel_if_wanted, stop_file_backups, working_file_backups};
 pub use outcome::{ClaimsFilled, FileEnd, FileOutcome};
 pub use restore::{FileRestoreSettings, FileRestores, RestoredPod};
 pub use saved_volume::PodVolume;

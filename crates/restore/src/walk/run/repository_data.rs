@@ -207,7 +207,8 @@ async fn a_volume_that_is_not_filled_is_an_error_of_its_pod() {
         let (ended, _, errors) = ended(&ground).await;
         let error = format!(
             "pod shop/web, volume files: {said}; the pod waits in its init container restore-wait; when the reason is gone, delete the \
-             pod and make another Restore"
+             pod and make another Restore; as long as the claim data has the annotation lifeboat.io/awaits-files, another restore fills it: \
+             remove that where the claim is to keep what it holds"
         );
         assert_eq!((ended, errors), (RestorePhase::PartiallyFailed, vec![error]));
         assert_eq!(
