@@ -9,7 +9,7 @@ use crate::object::answer_cache::AnswerCache;
 use crate::object::namespaces::Namespaces;
 use crate::plan::cluster_only;
 use crate::plan::confirmed::ConfirmedPlan;
-use crate::request::settings::{Request, check_source, prepare};
+use crate::request::settings::{Request, prepare};
 use crate::state::checkpoint::Checkpoint;
 use crate::state::claimed_rows::ClaimedRows;
 use crate::state::env::Env;
@@ -28,6 +28,7 @@ use crate::walk::execute::{LevelResult, level, pass_over};
 use crate::walk::made_anew::look_again;
 use crate::walk::preparation::PreparedRestore;
 use crate::walk::scope::RestoreScope;
+use crate::walk::source::read_source;
 use lifeboat_api::{Restore, RestorePhase, Time};
 use lifeboat_archive::index::Row;
 use lifeboat_archive::layout::replaced_prefix;
@@ -73,7 +74,7 @@ pub(crate) fn subject(restore: &Restore) -> Subject<'_> {
 
 async fn to_its_end(request: &Request, env: &Env) -> Result<Outcome, RestoreError> {
     let mut restore = prepare(request)?;
-    check_source(&env.store.backup(&restore.spec.backup_name).await?)?;
+    read_source(&restore.spec.backup_name, env).await?;
     // A restore that was cut off keeps the time at which it began.
     restore.status.start_timestamp.get_or_insert(Time::new((env.operation.clock)()));
     restore.status.phase = Some(RestorePhase::InProgress);
@@ -426,3 +427,5 @@ mod retained_volumes;
 mod rules;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod unfinished;
