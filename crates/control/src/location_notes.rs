@@ -5,7 +5,7 @@ use crate::world::Meta;
 use lifeboat_api::NamespacedName;
 use lifeboat_api::{BackupStorageLocation, BackupStorageLocationSpec};
 use lifeboat_lifecycle::passed_over::PassedOver;
-use lifeboat_store::{ConditionalPuts, ProbeResult};
+use lifeboat_store::{ConditionalPuts, ProbeResult, RestoreReader};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
 use std::sync::{Mutex, PoisonError};
@@ -35,7 +35,12 @@ struct LocationNote {
     restores_swept_next: Option<Instant>,
     /// Time of the next deletion of snapshots that deleted backups have left.
     kept_snapshots_next: Option<Instant>,
+    /// The restores that read backups in it, and when they were looked for.
+    readers: Option<(Instant, Vec<RestoreReader>)>,
 }
+
+/// Time for which the restores that were found in a location count: many deletions may begin at once.
+pub(crate) const READERS_COUNT: Duration = Duration::from_secs(60);
 
 impl LocationNotes {
     fn with<R>(&self, location: NamespacedName, use_it: impl FnOnce(&mut LocationNote) -> R) -> R {
@@ -122,6 +127,19 @@ impl LocationNotes {
     /// Notes that this was done.
     pub(crate) fn note_kept_snapshots(&self, location: NamespacedName, now: Instant) {
         self.with(location, |note| note.kept_snapshots_next = Some(now + BETWEEN_SEARCHES));
+    }
+
+    /// The restores that read backups in a location, as far as they were looked for lately.
+    pub(crate) fn readers(&self, location: NamespacedName, now: Instant) -> Option<Vec<RestoreReader>> {
+        self.with(location, |note| {
+            let (found, readers) = note.readers.as_ref()?;
+            (now.saturating_duration_since(*found) < READERS_COUNT).then(|| readers.clone())
+        })
+    }
+
+    /// Notes which restores read backups in a location.
+    pub(crate) fn note_readers(&self, location: NamespacedName, now: Instant, readers: Vec<RestoreReader>) {
+        self.with(location, |note| note.readers = Some((now, readers)));
     }
 
     /// Forgets locations that are gone.

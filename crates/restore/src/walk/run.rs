@@ -1,6 +1,6 @@
 //! Runs a restore, from the archive of its backup to the last object.
 
-use crate::end::claim::claim;
+use crate::end::claim::{claim, give_signs, has_run, reading};
 use crate::end::outcome::{ObjectsOutcome, Outcome, RestoreError};
 use crate::end::owners::Owners;
 use crate::end::record::record;
@@ -74,15 +74,25 @@ pub(crate) fn subject(restore: &Restore) -> Subject<'_> {
 
 async fn to_its_end(request: &Request, env: &Env) -> Result<Outcome, RestoreError> {
     let mut restore = prepare(request)?;
-    read_source(&restore.spec.backup_name, env).await?;
+    let backup = read_source(&restore.spec.backup_name, env).await?;
     // A restore that was cut off keeps the time at which it began.
     restore.status.start_timestamp.get_or_insert(Time::new((env.operation.clock)()));
     restore.status.phase = Some(RestorePhase::InProgress);
     let owner = tokio::select! {
-        owner = Box::pin(claim(&restore, &request.settings, env)) => owner?,
+        owner = Box::pin(claim(&restore, Some(reading(&backup, env)), &request.settings, env)) => owner?,
         () = env.operation.cancel.cancelled() => return Err(RestoreError::Cancelled),
     };
-    let outcome = Box::pin(claimed(request, restore, &owner, env)).await;
+    let outcome = tokio::select! {
+        outcome = Box::pin(claimed(request, restore, &owner, env)) => outcome,
+        () = give_signs(&owner, env) => Err(RestoreError::Cancelled),
+    };
+    // One that broke off is run again. Where its files could not be put, nothing can be noted either.
+    if let Ok(ended) = &outcome
+        && ended.broken_off.is_none()
+        && ended.unstored.is_empty()
+    {
+        has_run(&ended.restore, &owner, ended.is_pending(), env).await;
+    }
     if let Err(RestoreError::Invalid(_)) = &outcome
         && let Err(e) = env.store.release_restore(&owner).await
     {
