@@ -112,15 +112,11 @@ async fn claimed(
         pinned = Box::pin(ConfirmedPlan::begin(request, &restore, env)) => pinned?.map(Arc::new),
         () = env.operation.cancel.cancelled() => return Err(RestoreError::Cancelled),
     };
-    let walked = Box::pin(run_stages(request, &restore, pinned, env)).await?;
+    let mut walked = Box::pin(run_stages(request, &restore, pinned, env)).await?;
     let has_stubs = walked.has_stubs;
-    let originals = walked.originals();
-    if originals > 0 {
-        let until = owner.keep_replaced_until.to_string();
-        let (count, place) = (originals.to_string(), replaced_prefix(&restore.metadata.name));
-        let fields = [("items", &*count), ("place", &*place), ("until", &*until)];
-        let text = "What was recreated or removed is kept as it was, also when the restore and its backup are deleted";
-        env.operation.journal.info(text, &fields);
+    if let Some(note) = originals_stay(walked.originals(), owner) {
+        env.operation.journal.info(&note, &[]);
+        walked.notes.push(note);
     }
     let withheld = withheld(owner, env).await;
     let outcome = env.operation.trace.stage("record", Box::pin(record(restore, walked, withheld, env))).await?;
@@ -129,6 +125,19 @@ async fn claimed(
         group_stubs::remove_now(&outcome.restore, true, env).await;
     }
     Ok(outcome)
+}
+
+/// The note that the originals of so many objects stay, where and until when; `None` when there are none.
+fn originals_stay(count: usize, owner: &RestoreOwner) -> Option<String> {
+    let (until, place) = (Time::new(owner.keep_replaced_until), replaced_prefix(&owner.name));
+    let objects = match count {
+        0 => return None,
+        1 => "1 object that was recreated or removed is".to_owned(),
+        count => format!("{count} objects that were recreated or removed are"),
+    };
+    Some(format!(
+        "{objects} kept as before, below {place} in the bucket, until {until}, also when the restore and its backup are deleted"
+    ))
 }
 
 /// The reason for which the files of a restore that has done its work are not stored: its name is another restore's by now, or nobody
@@ -231,6 +240,7 @@ async fn run_stages(
         operations,
         hooks,
         files,
+        notes: Vec::new(),
         not_looked_at,
         broken_off,
     })
