@@ -157,6 +157,9 @@ pub const ANNOTATION_WAIT_FOR_RESTORES: &str = "lifeboat.io/wait-for-restores";
 /// On requests to delete a backup that wait: the claims that were restored from its snapshots and have no volume yet, for people. An addition
 /// of Lifeboat.
 pub const ANNOTATION_WAITS_FOR_CLAIMS: &str = "lifeboat.io/waits-for-claims";
+/// On requests to delete a backup that wait: the restore of another cluster or namespace, or of a command, that reads the backup, for people. An
+/// addition of Lifeboat.
+pub const ANNOTATION_WAITS_FOR_RESTORE: &str = "lifeboat.io/waits-for-restore";
 /// On schedules: their retention as JSON, where their definition has no such field; an addition of Lifeboat.
 pub const ANNOTATION_RETENTION: &str = "lifeboat.io/retention";
 /// Version of the cluster a backup was made of, such as `v1.34.4`.

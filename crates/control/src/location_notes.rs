@@ -5,7 +5,7 @@ use crate::world::Meta;
 use lifeboat_api::NamespacedName;
 use lifeboat_api::{BackupStorageLocation, BackupStorageLocationSpec};
 use lifeboat_lifecycle::passed_over::PassedOver;
-use lifeboat_store::{ConditionalPuts, ProbeResult, SnapshotList};
+use lifeboat_store::{ConditionalPuts, ProbeResult, RestoreReader, SnapshotList};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
 use std::sync::{Mutex, PoisonError};
@@ -37,7 +37,12 @@ struct LocationNote {
     kept_snapshots_next: Option<Instant>,
     /// The list of such snapshots with which that begins, because the time was not enough for it before.
     kept_snapshots_first: Option<SnapshotList>,
+    /// The restores that read backups in it, and when they were looked for.
+    readers: Option<(Instant, Vec<RestoreReader>)>,
 }
+
+/// Time for which the restores that were found in a location count: many deletions may begin at once.
+pub(crate) const READERS_COUNT: Duration = Duration::from_secs(60);
 
 impl LocationNotes {
     fn with<R>(&self, location: NamespacedName, use_it: impl FnOnce(&mut LocationNote) -> R) -> R {
@@ -132,6 +137,19 @@ impl LocationNotes {
             note.kept_snapshots_next = Some(now + BETWEEN_SEARCHES);
             note.kept_snapshots_first = first;
         });
+    }
+
+    /// The restores that read backups in a location, as far as they were looked for lately.
+    pub(crate) fn readers(&self, location: NamespacedName, now: Instant) -> Option<Vec<RestoreReader>> {
+        self.with(location, |note| {
+            let (found, readers) = note.readers.as_ref()?;
+            (now.saturating_duration_since(*found) < READERS_COUNT).then(|| readers.clone())
+        })
+    }
+
+    /// Notes which restores read backups in a location.
+    pub(crate) fn note_readers(&self, location: NamespacedName, now: Instant, readers: Vec<RestoreReader>) {
+        self.with(location, |note| note.readers = Some((now, readers)));
     }
 
     /// Forgets locations that are gone.

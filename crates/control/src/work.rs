@@ -15,6 +15,7 @@ mod next_backups;
 mod own_files;
 pub(crate) mod pending;
 mod probe;
+mod readers;
 pub(crate) mod repository;
 pub(crate) mod restore;
 pub(crate) mod running;

@@ -8,8 +8,9 @@ use super::local_operation::specification::Specification;
 use super::local_operation::state::{OldState, OperationState, OperationStateFile, ResumedOperation};
 use lifeboat_action::Actions;
 use lifeboat_api::well_known::LABEL_MOVER_OF_RESTORE;
-use lifeboat_api::{Features, Restore, Time};
-use lifeboat_api::{SourceCluster, only_of_others, usable_of_schedule};
+use lifeboat_api::{
+    BackupMaker, Features, Restore, SourceCluster, Time, newest_of_schedule, only_of_others, usable_of_schedule,
+};
 use lifeboat_cluster::Cluster;
 use lifeboat_operation::Operation;
 use lifeboat_provider::{PortableBucket, portable};
@@ -157,15 +158,9 @@ impl LocalRestore {
         for backup in usable {
             let claimed = store.cluster_of(&backup.metadata.name).await?;
             if from.admits_claim(claimed.as_deref(), &this) {
-                let by = match claimed {
-                    Some(uid) if uid == this => String::new(),
-                    Some(uid) => format!(", made by the cluster {uid}"),
-                    None => ", of which nothing says which cluster has made it".to_owned(),
-                };
-                let (name, began) = (&backup.metadata.name, backup.status.start_timestamp);
-                let of = began.map_or_else(String::new, |time| format!(" of {time}"));
-                errors::warn(Some(&format!("The newest backup of the schedule {schedule} is {name}{of}{by}.")));
-                return Ok(name.clone());
+                let maker = BackupMaker::claimed(claimed.as_deref(), &this);
+                errors::warn(Some(&newest_of_schedule(schedule, backup, maker)));
+                return Ok(backup.metadata.name.clone());
             }
             others.push(claimed);
         }

@@ -1,11 +1,13 @@
 //! Deletes a backup with all that belongs to it (velero: pkg/controller/backup_deletion_controller.go).
 
 use super::backup::{NAME_TAKEN, engine_env, is_record_of};
+use super::readers::{foreign_reader, say_reader};
 use super::repository::deletion::LocationRepositories;
 use super::restore::delete_own_files;
 use super::running::capped;
 use super::{Context, Effect, SnapshotLocations, StepError, StepResult};
 use crate::event::{emit, warning};
+use crate::location_notes::READERS_COUNT;
 use crate::member::location_in;
 use crate::world::{Meta, MirroredKind, Unreadable, World};
 use jiff::Timestamp;
@@ -23,7 +25,7 @@ use lifeboat_lifecycle::phase::hold::{Hold, set_elsewhere};
 use lifeboat_lifecycle::phase::location::NoLocation;
 use lifeboat_lifecycle::phase::request::{
     check_deletion, claims_may_need, claims_waited_for, forget_claims, is_meant, reads, refusal_for_claims,
-    refusal_for_reader, tell_of_claims, waits_for_claims_until, way_out_of_claims,
+    refusal_for_foreign_reader, refusal_for_reader, tell_of_claims, waits_for_claims_until, way_out_of_claims,
 };
 use lifeboat_lifecycle::phase::restore::has_files;
 use lifeboat_object::first_names;
@@ -232,6 +234,14 @@ pub(crate) async fn delete(context: &Context, request: DeleteBackupRequest, targ
             return refuse(context, &request, &target.failed, vec![why]).await;
         }
     };
+    if let Some(reader) = foreign_reader(context, backup, location, &store).await? {
+        if !waits_for_restores(&request) {
+            let why = refusal_for_foreign_reader(&backup.metadata.name, &reader);
+            return refuse(context, &request, &target.failed, vec![why]).await;
+        }
+        say_reader(context, backup, &request, &reader).await?;
+        return Err(StepError::NotYet(READERS_COUNT));
+    }
     let (request, own_files) = match begin(context, &request, backup, &store).await? {
         DeletionStart::Noted { request, own_files } => (request, own_files),
         DeletionStart::Refused { request, why } => return refuse(context, &request, &target.failed, vec![why]).await,

@@ -192,6 +192,7 @@ mod tests {
                 cluster_uid: cluster.into(),
                 namespace: namespace.into(),
                 keep_replaced_until: at(until),
+                reads: None,
             };
             // That one has no results yet.
             let begun = if name == "command-running" { days_ago } else { at(2000) };

@@ -79,7 +79,7 @@ pub struct BackupExpiry {
     pub keepers: Vec<Keeper>,
     /// Its expiry.
     pub becomes: ExpiryOutcome,
-    /// For what its deletion waits that is asked for, for people: claims from its snapshots that have no volume yet.
+    /// For what its deletion waits that is asked for, for people: claims from its snapshots that have no volume yet, or a restore elsewhere.
     pub waits_for: Option<String>,
 }
 
@@ -140,15 +140,21 @@ pub fn expiries(lists: &ExpiryInput, zone: &TimeZone, now: Timestamp) -> Vec<Bac
             is_own: !lists.is_of_another_cluster(backup),
             source: source_cluster(backup).filter(|_| lists.is_of_another_cluster(backup)).map(str::to_owned),
             becomes: becomes(backup, &around, now),
-            waits_for: requests.waiting_for_claims(backup).and_then(|request| {
-                let claims = claims_waited_for(request)?;
-                Some(format!("claims that have no volume yet ({claims}): {}", way_out_of_claims(request)))
-            }),
+            waits_for: waits_for(&requests, backup),
             keepers: around.keepers,
             backup: backup.clone(),
         }
     };
     lists.backups.iter().map(expiry).collect()
+}
+
+/// What the deletion of a backup waits for, that is asked for, for people.
+fn waits_for(requests: &ByBackup<'_>, backup: &Backup) -> Option<String> {
+    let claims = requests.waiting_for_claims(backup).and_then(|request| {
+        let claims = claims_waited_for(request)?;
+        Some(format!("claims that have no volume yet ({claims}): {}", way_out_of_claims(request)))
+    });
+    claims.or_else(|| requests.reader_waited_for(backup).map(str::to_owned))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Runs a restore, from the archive of its backup to the last object.
 
-use crate::end::claim::claim;
+use crate::end::claim::{claim, give_signs, has_run, reading};
 use crate::end::outcome::{ObjectsOutcome, Outcome, RestoreError};
 use crate::end::owners::Owners;
 use crate::end::record::record;
@@ -9,7 +9,7 @@ use crate::object::answer_cache::AnswerCache;
 use crate::object::namespaces::Namespaces;
 use crate::plan::cluster_only;
 use crate::plan::confirmed::ConfirmedPlan;
-use crate::request::settings::{Request, check_source, prepare};
+use crate::request::settings::{Request, prepare};
 use crate::state::checkpoint::Checkpoint;
 use crate::state::claimed_rows::ClaimedRows;
 use crate::state::env::Env;
@@ -28,6 +28,7 @@ use crate::walk::execute::{LevelResult, level, pass_over};
 use crate::walk::made_anew::look_again;
 use crate::walk::preparation::PreparedRestore;
 use crate::walk::scope::RestoreScope;
+use crate::walk::source::read_source;
 use lifeboat_api::{Restore, RestorePhase, Time};
 use lifeboat_archive::index::Row;
 use lifeboat_archive::layout::replaced_prefix;
@@ -73,15 +74,25 @@ pub(crate) fn subject(restore: &Restore) -> Subject<'_> {
 
 async fn to_its_end(request: &Request, env: &Env) -> Result<Outcome, RestoreError> {
     let mut restore = prepare(request)?;
-    check_source(&env.store.backup(&restore.spec.backup_name).await?)?;
+    let backup = read_source(&restore.spec.backup_name, env).await?;
     // A restore that was cut off keeps the time at which it began.
     restore.status.start_timestamp.get_or_insert(Time::new((env.operation.clock)()));
     restore.status.phase = Some(RestorePhase::InProgress);
     let owner = tokio::select! {
-        owner = Box::pin(claim(&restore, &request.settings, env)) => owner?,
+        owner = Box::pin(claim(&restore, Some(reading(&backup, env)), &request.settings, env)) => owner?,
         () = env.operation.cancel.cancelled() => return Err(RestoreError::Cancelled),
     };
-    let outcome = Box::pin(claimed(request, restore, &owner, env)).await;
+    let outcome = tokio::select! {
+        outcome = Box::pin(claimed(request, restore, &owner, env)) => outcome,
+        () = give_signs(&owner, env) => Err(RestoreError::Cancelled),
+    };
+    // One that broke off is run again. Where its files could not be put, nothing can be noted either.
+    if let Ok(ended) = &outcome
+        && ended.broken_off.is_none()
+        && ended.unstored.is_empty()
+    {
+        has_run(&ended.restore, &owner, ended.is_pending(), env).await;
+    }
     if let Err(RestoreError::Invalid(_)) = &outcome
         && let Err(e) = env.store.release_restore(&owner).await
     {
@@ -101,15 +112,11 @@ async fn claimed(
         pinned = Box::pin(ConfirmedPlan::begin(request, &restore, env)) => pinned?.map(Arc::new),
         () = env.operation.cancel.cancelled() => return Err(RestoreError::Cancelled),
     };
-    let walked = Box::pin(run_stages(request, &restore, pinned, env)).await?;
+    let mut walked = Box::pin(run_stages(request, &restore, pinned, env)).await?;
     let has_stubs = walked.has_stubs;
-    let originals = walked.originals();
-    if originals > 0 {
-        let until = owner.keep_replaced_until.to_string();
-        let (count, place) = (originals.to_string(), replaced_prefix(&restore.metadata.name));
-        let fields = [("items", &*count), ("place", &*place), ("until", &*until)];
-        let text = "What was recreated or removed is kept as it was, also when the restore and its backup are deleted";
-        env.operation.journal.info(text, &fields);
+    if let Some(note) = originals_stay(walked.originals(), owner) {
+        env.operation.journal.info(&note, &[]);
+        walked.notes.push(note);
     }
     let withheld = withheld(owner, env).await;
     let outcome = env.operation.trace().stage("record", Box::pin(record(restore, walked, withheld, env))).await?;
@@ -118,6 +125,19 @@ async fn claimed(
         group_stubs::remove_now(&outcome.restore, true, env).await;
     }
     Ok(outcome)
+}
+
+/// The note that the originals of so many objects stay, where and until when; `None` when there are none.
+fn originals_stay(count: usize, owner: &RestoreOwner) -> Option<String> {
+    let (until, place) = (Time::new(owner.keep_replaced_until), replaced_prefix(&owner.name));
+    let objects = match count {
+        0 => return None,
+        1 => "1 object that was recreated or removed is".to_owned(),
+        count => format!("{count} objects that were recreated or removed are"),
+    };
+    Some(format!(
+        "{objects} kept as before, below {place} in the bucket, until {until}, also when the restore and its backup are deleted"
+    ))
 }
 
 /// The reason for which the files of a restore that has done its work are not stored: its name is another restore's by now, or nobody
@@ -220,6 +240,7 @@ async fn run_stages(
         operations,
         hooks,
         files,
+        notes: Vec::new(),
         not_looked_at,
         broken_off,
     })
@@ -428,3 +449,5 @@ mod retained_volumes;
 mod rules;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod unfinished;

@@ -341,3 +341,16 @@ fn data_that_is_moved_needs_a_node_agent_or_the_mover_that_is_named() {
     assert_eq!(done(moved("")), "CSI snapshot of the class c whose data is moved");
     assert_eq!(done(moved("kubevirt")), "CSI snapshot of the class c whose data kubevirt moves");
 }
+
+#[test]
+fn a_claim_of_a_group_keeps_it_also_where_its_data_is_moved() {
+    let group = || Some(Group { value: "gold".into(), class: String::new() });
+    for (moves_data, method) in [
+        (false, Method::CsiSnapshot { class: String::new(), group: group() }),
+        (true, Method::MovedCsiSnapshot { class: String::new(), data_mover: String::new(), group: group() }),
+    ] {
+        let flags = Flags { group_label: "tier".into(), moves_data, ..flags() };
+        let why = MethodReason::SnapshotByDefault { blocker: None };
+        assert_eq!(of_claim(&csi(), &[], "", &flags), Verdict { method, why });
+    }
+}

@@ -69,7 +69,7 @@ impl Loss {
             Self::NotSaved => {
                 "its data was not saved, and its storage was deleted with it (reclaim policy Delete)".to_owned()
             }
-            Self::NotTaken => "its snapshot was not taken when the backup was made".to_owned(),
+            Self::NotTaken => "its data was not saved when the backup was made".to_owned(),
             Self::WithClaim => "its data comes with its claim, which is not part of this restore".to_owned(),
             Self::NotWanted => "the restore leaves volumes out (restorePVs is false)".to_owned(),
             Self::WithPod => "its data is in a pod volume backup and comes with a pod that mounts it, and no such pod is part of this \

@@ -39,7 +39,7 @@ impl RetentionArgs {
         if (rules.is_some() || self.none) && !self.dry_run {
             keep::set(&client, name, rules.as_ref()).await?;
             let what = rules.as_ref().map_or_else(
-                || "keeps no new backup beyond its time".to_owned(),
+                || "keeps no new backup beyond its time, but the last good one".to_owned(),
                 |rules| format!("keeps {}", retention_text(rules)),
             );
             writeln!(std::io::stderr(), "Schedule \"{name}\" {what}.")?;

@@ -1,5 +1,5 @@
 //! The promises to users, as the documentation makes them and independent of the code: a backup that a rule or a hold
-//! keeps is there, so is the newest good backup of each schedule with rules, a backup that nothing keeps goes soon, and
+//! keeps is there, so is the newest good backup of each schedule of each cluster, a backup that nothing keeps goes soon, and
 //! no cluster lets the backups of another one go.
 
 use jiff::tz::TimeZone;
@@ -127,10 +127,12 @@ impl Promise {
 
     /// The names of those that are promised of a schedule: by the rules that stand in its cluster, or by those that all clusters can read.
     fn promised(&self, group: &Group, in_its_cluster: bool) -> BTreeSet<&str> {
+        const NONE: Numbers = Numbers { last: 0, days: 0, weeks: 0, months: 0 };
         let (numbers, until) = match self.groups.get(group) {
             Some(Promised { current: Some(numbers), .. }) if in_its_cluster => (numbers, &None),
             Some(Promised { numbers: Some(numbers), until, .. }) => (numbers, until),
-            _ => return BTreeSet::new(),
+            // The newest good one stays without rules, too.
+            _ => (&NONE, &None),
         };
         let mut good: Vec<(Timestamp, &str)> = self
             .saved
@@ -180,9 +182,10 @@ impl Promise {
         others.filter_map(|saved| newest.get(&saved.of)).map(|(_, name)| (*name).clone()).collect()
     }
 
-    /// A server lets a backup go because its time is over.
+    /// A server asks for the deletion of a backup because its time is over.
     pub(super) fn goes(&mut self, name: &str, actor: &Actor, now: Timestamp) {
-        let saved = &self.saved[name];
+        // Its deletion was asked for before, and the request was lost with its cluster.
+        let Some(saved) = self.saved.get(name) else { return };
         assert!(saved.end <= now + SKEW, "{name} goes at {now}, and its time is over at {}", saved.end);
         assert!(!saved.is_held, "{name} is held, and goes at {now}");
         let promised = self.promised(&saved.of, saved.of.0 == actor.cluster);
