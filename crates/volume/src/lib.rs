@@ -38,5 +38,6 @@ pub use restore_plan::{
     VolumeRefusal, plan_claim, plan_retained, plan_volume,
 };
 pub use verdict::{
-    BackupMovers, Blocker, DriverSnapshot, Flags, Group, GroupTrouble, Method, MethodReason, MissingMover, Verdict,
+    BackupMovers, Blocker, DriverSnapshot, FilePod, Flags, Group, GroupTrouble, Method, MethodReason, MissingMover,
+    NoPod, NoSnapshot, Verdict,
 };

@@ -14,3 +14,4 @@ mod sweep;
 pub use fill::{FilledClaim, MoverPods};
 pub use objects::{PASSWORD, SECRET_AT};
 pub use settings::{ClaimToFill, MoverPodSettings, SecretFiles};
+pub(crate) use state::waits_for;

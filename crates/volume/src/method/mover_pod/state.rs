@@ -63,7 +63,7 @@ impl PodState {
 }
 
 /// The reason why a pod has not started.
-fn waits_for(status: &Value) -> String {
+pub(crate) fn waits_for(status: &Value) -> String {
     let waiting = &status["containerStatuses"][0]["state"]["waiting"];
     let unscheduled = status["conditions"].as_array().into_iter().flatten();
     let unscheduled = unscheduled.filter(|one| one["type"] == "PodScheduled" && one["status"] == "False");
