@@ -142,6 +142,12 @@ pub const LABEL_MOVER_OF_RESTORE: &str = "lifeboat.io/mover-of-restore";
 /// On the pods and Secrets of such movers: the time after which their restore has given them up, whatever became of it. An addition of
 /// Lifeboat.
 pub const ANNOTATION_MOVER_DEADLINE: &str = "lifeboat.io/mover-deadline";
+/// On the reader pods of backups, through which the files of claims are read that no running pod mounts: the name of the backup. An
+/// addition of Lifeboat.
+pub const LABEL_READER_OF_BACKUP: &str = "lifeboat.io/reader-of-backup";
+/// `true` on PodVolumeBackups whose pod is a reader pod, which no backup has: a restore fills the claim without a pod. An addition of
+/// Lifeboat.
+pub const ANNOTATION_BY_READER_POD: &str = "lifeboat.io/by-reader-pod";
 /// `true` on restores: files of repositories are also written into claims that were in the cluster before; an addition of Lifeboat.
 pub const ANNOTATION_OVERWRITE_VOLUMES: &str = "lifeboat.io/overwrite-volumes";
 /// On repositories: a digest of the place that their location named when they were found ready there. An addition of Lifeboat.

@@ -10,7 +10,7 @@ use crate::output::write::Written;
 use crate::process::{ProcessedFacts, ProcessingStages};
 use crate::request::load::policies;
 use crate::request::settings::{Request, Settings, prepare};
-use crate::volumes::file_backups::{file_backups, find_movers};
+use crate::volumes::file_backups::{file_backups, find_movers, remove_left_readers};
 use crate::volumes::mover_check::check_movers;
 use crate::volumes::outcomes::Volumes;
 use crate::volumes::side_effects::SideEffects;
@@ -103,6 +103,10 @@ async fn to_its_end(request: &Request, env: &Env) -> Result<Outcome, BackupError
     }
     if let Some(files) = side_effects.files() {
         files.end().await;
+    }
+    if may_be_again(request) {
+        // Of claims that this attempt did not come to.
+        remove_left_readers(&request.backup, &request.settings, env).await;
     }
     let sealed = match made {
         Ok(RunResult::Archive(unsealed)) => sealed(*unsealed, env).await,

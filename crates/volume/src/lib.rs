@@ -38,5 +38,6 @@ pub use restore_plan::{
     VolumePermissions, VolumeRefusal, plan_claim, plan_retained, plan_volume, settle_unfinished,
 };
 pub use verdict::{
-    BackupMovers, Blocker, DriverSnapshot, Flags, Group, GroupTrouble, Method, MethodReason, MissingMover, Verdict,
+    BackupMovers, Blocker, DriverSnapshot, FilePod, Flags, Group, GroupTrouble, Method, MethodReason, MissingMover,
+    NoPod, NoSnapshot, Verdict,
 };

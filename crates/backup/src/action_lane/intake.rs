@@ -57,6 +57,7 @@ impl ActionLaneIntake {
             items.retain(|item| {
                 let listed = self.scope.includes_listed(item);
                 if let Err(reason) = listed {
+                    self.inventory.take_left_out(item);
                     *self.report.left_out.entry((item.resource.group_resource(), reason)).or_default() += 1;
                 }
                 listed.is_ok()
@@ -73,6 +74,7 @@ impl ActionLaneIntake {
         let mut new: Vec<Item> = Vec::with_capacity(items.len());
         for item in items {
             if let Err(reason) = self.scope.includes(&item, false) {
+                self.inventory.take_left_out(&item);
                 *self.report.left_out.entry((item.resource.group_resource(), reason)).or_default() += 1;
                 self.index.note(item.digest(), NotIndexed::LeftOut);
                 self.tally.settled(1);

@@ -317,11 +317,11 @@ pub(crate) fn refusal<'a>(decided: impl Iterator<Item = &'a DecidedVolume>, move
         }
         missing.insert(lack);
         let rule = match &verdict.why {
-            MethodReason::FsBackupByDefault { .. } => {
+            MethodReason::FsBackupByDefault { .. } | MethodReason::FsBackupOfUnmounted { .. } => {
                 "files are saved by default (defaultVolumesToFsBackup)".to_owned()
             }
             MethodReason::SnapshotByDefault { .. } => "the data of snapshots is moved (snapshotMoveData)".to_owned(),
-            _ => verdict.reason(),
+            _ => verdict.rule(),
         };
         names.entry(rule).or_default().push(decided.name());
     }

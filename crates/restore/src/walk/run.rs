@@ -442,6 +442,8 @@ mod limits;
 #[cfg(test)]
 mod mover_pods;
 #[cfg(test)]
+mod reader_pods;
+#[cfg(test)]
 mod repository_data;
 #[cfg(test)]
 mod retained_volumes;

@@ -57,7 +57,9 @@ impl ServerArgs {
         let pod = cluster.token_file().and_then(OwnPod::of_token_file);
         let mut options = self.options(globals, self.identity(pod.as_ref())?)?;
         if let Some(pod) = &pod {
-            options.restore.movers.image = own_image(pod, &options.namespace, &cluster).await.unwrap_or_default();
+            let image = own_image(pod, &options.namespace, &cluster).await.unwrap_or_default();
+            options.backup.movers.image.clone_from(&image);
+            options.restore.movers.image = image;
         }
         check_policies(&options.namespace, &options.backup.global_volume_policies, &cluster)
             .await

@@ -20,4 +20,5 @@ pub use objects::{PASSWORD, SECRET_AT};
 pub use placement::MoverPlacement;
 pub use rights::{GRACE_SECONDS, READER_CAPABILITIES, WRITER_CAPABILITIES, container_security};
 pub use settings::{ClaimToFill, MoverPodSettings, SecretFiles};
+pub(crate) use state::waits_for;
 pub use sweep::SweptMover;

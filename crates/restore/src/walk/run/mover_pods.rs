@@ -15,7 +15,7 @@ const PODS: &str = "/api/v1/namespaces/shop/pods/";
 const SECRETS: &str = "/api/v1/namespaces/shop/secrets/";
 
 /// A restore that starts movers, each of which ends with this status at once.
-async fn local(objects: &[Value], files: &[(BackupFile, Value)], status: Value) -> RestoreFixture {
+pub(super) async fn local(objects: &[Value], files: &[(BackupFile, Value)], status: Value) -> RestoreFixture {
     let action = Arc::new(Scripted::new(|item, _| Ok(RestoreItemOutput::with(item))));
     let mut ground = RestoreFixture::with_files(objects, files, &action).await;
     let settings = MoverPodSettings {
@@ -33,7 +33,7 @@ async fn local(objects: &[Value], files: &[(BackupFile, Value)], status: Value) 
     ground
 }
 
-fn ends(phase: &str, code: i64, message: &str) -> Value {
+pub(super) fn ends(phase: &str, code: i64, message: &str) -> Value {
     let ended = json!({"terminated": {"exitCode": code, "message": message, "reason": "Error"}});
     json!({"phase": phase, "containerStatuses": [{"state": ended}]})
 }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 
 pub(super) const RESTORES: &str = "/apis/velero.io/v1/namespaces/velero/podvolumerestores/";
-const DOWNLOADS: &str = "/apis/velero.io/v2alpha1/namespaces/velero/datadownloads/";
+pub(super) const DOWNLOADS: &str = "/apis/velero.io/v2alpha1/namespaces/velero/datadownloads/";
 const REPOSITORY: &str = "/apis/velero.io/v1/namespaces/velero/backuprepositories/shop-default-kopia";
 pub(super) const CLAIM: &str = "/api/v1/namespaces/shop/persistentvolumeclaims/data";
 
@@ -50,7 +50,7 @@ pub(super) fn objects(more: &[Value]) -> Vec<Value> {
 }
 
 /// A restore by a server, in a cluster whose node `n1` has a node agent that fills each volume at once.
-async fn served(objects: &[Value], files: &[(BackupFile, Value)]) -> RestoreFixture {
+pub(super) async fn served(objects: &[Value], files: &[(BackupFile, Value)]) -> RestoreFixture {
     let action = Arc::new(Scripted::new(|item, _| Ok(RestoreItemOutput::with(item))));
     let mut ground = RestoreFixture::with_files(objects, files, &action).await;
     let settings = &mut ground.request.settings.movers;

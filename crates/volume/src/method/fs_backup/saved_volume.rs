@@ -2,7 +2,9 @@
 
 use crate::facts::Claim;
 use crate::method::child::{child_metadata, child_name, make_or_take_up, upload_settings};
-use lifeboat_api::well_known::{ANNOTATION_PVC_NAME, LABEL_BACKUP_NAME, LABEL_BACKUP_UID, LABEL_PVC_UID};
+use lifeboat_api::well_known::{
+    ANNOTATION_BY_READER_POD, ANNOTATION_PVC_NAME, LABEL_BACKUP_NAME, LABEL_BACKUP_UID, LABEL_PVC_UID,
+};
 use lifeboat_api::{Backup, DataPathPhase, ObjectReference, PodVolumeBackup, PodVolumeBackupSpec, UploaderType};
 use lifeboat_cluster::Cluster;
 use serde_json::Value;
@@ -96,6 +98,19 @@ pub(super) fn pod_volume_backup(backup: &Backup, pod: &SavedPod, volume: &PodVol
     PodVolumeBackup { metadata, spec, ..PodVolumeBackup::default() }
 }
 
+/// The PodVolumeBackup of a claim that is read through a reader pod.
+pub(super) fn by_reader_pod(mut backup: PodVolumeBackup) -> PodVolumeBackup {
+    backup.metadata.annotations.insert(ANNOTATION_BY_READER_POD.to_owned(), "true".to_owned());
+    backup
+}
+
+/// Returns true if a PodVolumeBackup of an earlier attempt has saved the claim of this UID: it needs no reader pod any more.
+pub(super) fn is_saved(found: &PodVolumeBackup, claim_uid: &str) -> bool {
+    found.status.phase == Some(DataPathPhase::Completed)
+        && found.metadata.deletion_timestamp.is_none()
+        && found.metadata.labels.get(LABEL_PVC_UID).is_some_and(|uid| uid == claim_uid)
+}
+
 /// Makes a PodVolumeBackup, or takes up the one that an earlier attempt has made, whose transfer goes on or is done. One that has
 /// failed, or is of another pod of the name, is replaced.
 ///
@@ -178,6 +193,23 @@ mod tests {
         assert!(usable.into_iter().all(|phase| found(phase, false, "u") && !found(phase, false, "other")));
         assert!(!found(Some(Phase::Failed), false, "u") && !found(Some(Phase::Canceled), false, "u"));
         assert!(!found(Some(Phase::InProgress), true, "u"));
+    }
+
+    #[test]
+    fn what_an_attempt_before_has_saved_of_a_claim_needs_no_reader_pod() {
+        let claim = |uid: &str| ("c".to_owned(), uid.to_owned());
+        let pod = SavedPod { namespace: "shop".into(), name: "r".into(), uid: "pu".into(), node: "n1".into() };
+        let volume = PodVolume { name: "data".into(), claim: Some(claim("cu")) };
+        let mut found = by_reader_pod(pod_volume_backup(&backup(), &pod, &volume));
+        assert_eq!(found.metadata.annotations["lifeboat.io/by-reader-pod"], "true");
+        let saved =
+            [None, Some(DataPathPhase::InProgress), Some(DataPathPhase::Failed), Some(DataPathPhase::Completed)];
+        let saved = saved.map(|phase| {
+            found.status.phase = phase;
+            is_saved(&found, "cu")
+        });
+        assert_eq!(saved, [false, false, false, true]);
+        assert!(!is_saved(&found, "another claim of the name"));
     }
 
     #[test]

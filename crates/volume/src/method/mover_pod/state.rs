@@ -76,7 +76,7 @@ fn failed(pod: &Value, message: &str) -> PodState {
 }
 
 /// The reason why a pod has not started.
-fn waits_for(status: &Value) -> String {
+pub(crate) fn waits_for(status: &Value) -> String {
     let waiting = &status["containerStatuses"][0]["state"]["waiting"];
     let unscheduled = status["conditions"].as_array().into_iter().flatten();
     let unscheduled = unscheduled.filter(|one| one["type"] == "PodScheduled" && one["status"] == "False");
