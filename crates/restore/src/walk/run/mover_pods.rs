@@ -69,7 +69,7 @@ async fn a_claim_is_full_before_the_pod_that_mounts_it_is_made() {
     assert_eq!(ground.below(PODS)[0]["spec"].get("initContainers"), None);
     let writes = writes(&ground);
     let at = |end: &str| writes.iter().position(|write| write.ends_with(end));
-    assert!(at("secrets/MOVER") < at("pods/MOVER") && at("pods/MOVER") < at("pods/web"), "{writes:?}");
+    assert!(at("pods/MOVER") < at("secrets/MOVER") && at("secrets/MOVER") < at("pods/web"), "{writes:?}");
     let told = volumes(&ground).await;
     let expected = json!([{"pvcName": "data", "pvcNamespace": "shop", "restoreMethod": "PodVolumeRestore", "snapshotDataMoved": false,
         "message": "a pod of the restore has brought its data from a repository"}]);

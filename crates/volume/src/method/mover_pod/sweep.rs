@@ -133,7 +133,7 @@ mod tests {
     fn merge(into: &mut Value, from: &Value) {
         match (into, from) {
             (Value::Object(into), Value::Object(from)) => {
-                from.iter().for_each(|(key, value)| merge(into.entry(key.clone()).or_default(), value));
+                from.iter().for_each(|(key, value)| merge(into.entry(key.clone()).or_insert(Value::Null), value));
             }
             (into, from) => *into = from.clone(),
         }
