@@ -145,8 +145,8 @@ pub const ANNOTATION_MOVER_DEADLINE: &str = "lifeboat.io/mover-deadline";
 /// On the reader pods of backups, through which the files of claims are read that no running pod mounts: the name of the backup. An
 /// addition of Lifeboat.
 pub const LABEL_READER_OF_BACKUP: &str = "lifeboat.io/reader-of-backup";
-/// `true` on PodVolumeBackups whose pod is a reader pod, which no backup has: a restore fills the claim without a pod. An addition of
-/// Lifeboat.
+/// `true` on PodVolumeBackups whose pod is not in the backup, such as a reader pod: a restore fills the claim without a pod. An addition
+/// of Lifeboat.
 pub const ANNOTATION_BY_READER_POD: &str = "lifeboat.io/by-reader-pod";
 /// `true` on restores: files of repositories are also written into claims that were in the cluster before; an addition of Lifeboat.
 pub const ANNOTATION_OVERWRITE_VOLUMES: &str = "lifeboat.io/overwrite-volumes";

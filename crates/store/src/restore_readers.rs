@@ -4,9 +4,12 @@
 use crate::store::AT_ONCE;
 use crate::{Store, StoreError};
 use futures::StreamExt;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use lifeboat_archive::layout::RESTORES;
 use lifeboat_archive::restore_claim::RestoreClaim;
+
+/// The longest time after its beginning for which a restore counts.
+const LONGEST: SignedDuration = SignedDuration::from_hours(30 * 24);
 
 /// A restore that has claimed its name in a location, and reads a backup there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +46,10 @@ impl Store {
                 }
                 Err(e) => return Err(e),
             };
-            if let Some(until) = claim.reads_until.filter(|until| *until > now && !claim.backup.is_empty()) {
+            // Neither a restore that waits for ever nor a clock that is far ahead keeps a backup for ever.
+            let latest = claim.claimed.min(now).checked_add(LONGEST).unwrap_or(Timestamp::MAX);
+            let until = claim.reads_until.map(|until| until.min(latest));
+            if let Some(until) = until.filter(|until| *until > now && !claim.backup.is_empty()) {
                 readers.push(RestoreReader { restore, claim, until });
             }
         }

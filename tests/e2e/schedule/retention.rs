@@ -127,7 +127,7 @@ fn the_last_good_backup_of_each_schedule_stays() {
     // With the release of what it keeps.
     let run = lifeboat(&ground, "schedule delete plain --release-backups --confirm");
     assert_eq!((run.code, run.err.contains("releases 1 backup that would stay: plain-2")), (0, true), "{run:?}");
-    assert!(run.out.ends_with("Backup \"plain-2\" is released from the rules of its schedule.\n"), "{run:?}");
+    assert!(run.out.ends_with("Backup \"plain-2\" is not kept for its schedule any more.\n"), "{run:?}");
     eventually("the release in the record", || {
         let kept_by = record(&bucket, "plain-2")["metadata"]["annotations"]["lifeboat.io/kept-by"].clone();
         kept_by.as_str().is_some_and(|text| text.contains(r#""recorded":true"#))
@@ -175,7 +175,7 @@ fn the_last_good_backup_of_each_schedule_stays() {
     let [goes] = &serde_json::from_str::<Vec<Value>>(&run.out).expect("JSON")[..] else { panic!("{run:?}") };
     assert_eq!((&goes["backup"], &goes["becomes"]), (&json!("kept-1"), &json!("Goes")));
     let run = ok(&ground, "expiry --release --schedule kept --confirm");
-    assert!(run.ends_with("Backup \"kept-1\" is released from the rules of its schedule.\n"), "{run}");
+    assert!(run.ends_with("Backup \"kept-1\" is not kept for its schedule any more.\n"), "{run}");
     eventually("the release in the record", || {
         let kept_by = record(&bucket, "kept-1")["metadata"]["annotations"]["lifeboat.io/kept-by"].clone();
         kept_by.as_str().is_some_and(|text| text.contains(r#""recorded":true"#))

@@ -7,7 +7,7 @@ use crate::end::repository_snapshots::{delete_repository_snapshots, list_reposit
 use crate::env::Env;
 use crate::request::lane::ScopedAction;
 use crate::volumes::snapshots::{remove_before, remove_csi, remove_native};
-use crate::volumes::useless::{await_uploads, stop_useless_files, stop_useless_uploads};
+use crate::volumes::useless::{await_movers, stop_useless_files, stop_useless_uploads};
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
@@ -49,7 +49,7 @@ pub async fn run_delete_actions(backup: &Backup, uid: &str, env: &Env) -> Result
     let mut failed = DeletionFailures::default();
     let is_asked = [stop_useless_uploads(backup, env, |_| false).await, stop_useless_files(backup, env).await];
     match is_asked.iter().all(|asked| *asked) {
-        true => await_uploads(backup, env).await.into_iter().for_each(|why| failed.add(why)),
+        true => await_movers(backup, env).await.into_iter().for_each(|why| failed.add(why)),
         false => failed.add("data movers still work for this backup; the log of the server says why".to_owned()),
     }
     // What data movers have finished until now is among them.

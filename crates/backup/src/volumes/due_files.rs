@@ -27,6 +27,14 @@ struct PodOfFiles {
     volumes: Vec<PodVolume>,
 }
 
+impl PodOfFiles {
+    /// The same of a pod that is not in the backup.
+    fn without_pod(mut self) -> Self {
+        self.volumes.iter_mut().for_each(|volume| volume.is_without_pod = true);
+        self
+    }
+}
+
 impl DueFiles {
     pub(crate) fn new(context: &SaveContext) -> Self {
         let Some(files) = context.scope.volumes.files.clone() else { return Self::default() };
@@ -48,7 +56,7 @@ impl DueFiles {
             let pod = PodOfFiles { namespace, name, volumes };
             match context.items.index.number(&key.digest()) {
                 Some(number) => drop(due.pods.insert(number, pod)),
-                None => due.others.push(pod),
+                None => due.others.push(pod.without_pod()),
             }
         }
         due

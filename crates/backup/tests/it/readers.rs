@@ -163,7 +163,7 @@ async fn claims_without_a_running_pod_are_read_by_reader_pods_that_go() {
 async fn a_reader_pod_that_no_node_takes_is_an_error_with_its_words() {
     let ground = ground().await;
     let (env, mut request) = (ground.env(ground.store()), request());
-    request.settings.resource_timeout = lifeboat_api::Duration::from_secs(1);
+    request.settings.resource_timeout = lifeboat_api::Duration::from_secs(5);
     let cluster = Cluster { schedules: false, ends_in: DataPathPhase::Completed };
     let outcome = tokio::select! {
         outcome = Box::pin(run(&request, &env)) => outcome.expect("an outcome"),
@@ -172,7 +172,7 @@ async fn a_reader_pod_that_no_node_takes_is_an_error_with_its_words() {
     let status = &outcome.backup.status;
     assert_eq!((status.phase, status.unprotected_volumes), (Some(BackupPhase::PartiallyFailed), 2));
     let told = serde_json::to_string(&outcome.results).expect("JSON");
-    let words = "does not run after 1 s (--resource-timeout): Unschedulable: 0/3 nodes are available";
+    let words = "does not run after 5 s (--resource-timeout): Unschedulable: 0/3 nodes are available";
     assert_eq!(told.matches(words).count(), 2, "{told}");
     assert_eq!((readers(&ground).await, pod_volumes(&ground).await), (Vec::new(), Vec::new()));
 }

@@ -196,7 +196,7 @@ pub(crate) async fn release(
         });
         match released.await {
             Ok((backup, _)) => {
-                writeln!(std::io::stdout(), "Backup \"{name}\" is released from the rules of its schedule.")?;
+                writeln!(std::io::stdout(), "Backup \"{name}\" is not kept for its schedule any more.")?;
                 tell(unrecorded(&backup, Some(locations), "goes on keeping it"))?;
             }
             Err(e) => errors.push(e),

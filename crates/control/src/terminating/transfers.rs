@@ -82,11 +82,17 @@ async fn free(
         patched => patched.map(drop)?,
     }
     let (kind, name) = (&resource.kind, &meta.name);
-    tracing::warn!(
-        "{kind} {name} is let go, because its namespace is being deleted and no node agent is left: {}",
-        lost(kind, &found)
-    );
+    let why = "its namespace is being deleted and no node agent is left";
+    match has_ended(&found) {
+        true => tracing::info!("{kind} {name}, which had ended, is let go, because {why}"),
+        false => tracing::warn!("{kind} {name} is let go, because {why}: {}", lost(kind, &found)),
+    }
     Ok(())
+}
+
+/// Returns true if a transfer had come to its end.
+fn has_ended(object: &Value) -> bool {
+    matches!(object["status"]["phase"].as_str(), Some("Completed" | "Failed" | "Canceled"))
 }
 
 /// What is lost when a transfer goes before its end.

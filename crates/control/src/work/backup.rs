@@ -17,8 +17,8 @@ use crate::world::MirroredKind;
 use ending::{note_outcome, note_refusal, record_and_note_failure};
 use lifeboat_api::{Backup, BackupPhase, BackupStorageLocation, VolumeSnapshotLocation};
 use lifeboat_backup::{
-    BackupError, Request, has_noted_snapshots, noted_beside_claim, prepared, remove_snapshots, run_delete_actions,
-    run_owed_hooks, snapshots_that_stay, stop_file_backups,
+    BackupError, Request, has_noted_snapshots, noted_beside_claim, prepared, remove_readers, remove_snapshots,
+    run_delete_actions, run_owed_hooks, snapshots_that_stay, stop_file_backups,
 };
 use lifeboat_client::ObjectIdentity;
 use lifeboat_client::is_refused;
@@ -263,6 +263,12 @@ pub(crate) async fn fail_unseen(context: &Context, backup: &Backup, attempt: u32
         let (backup, what) =
             (&backup.metadata.name, "movers that save files for a failed backup could not be asked to stop");
         tracing::warn!(backup, error = %e, "{what}: set spec.cancel of its PodVolumeBackups");
+    }
+    if let Err(e) = remove_readers(backup, &context.client.cluster).await
+        && !e.is_denied()
+    {
+        let backup = &backup.metadata.name;
+        tracing::warn!(backup, error = %e, "reader pods of a failed backup could not be removed: they end by themselves in some hours");
     }
     let reason = match snapshots_that_stay(backup, &context.client.cluster).await {
         None => reason,

@@ -30,16 +30,16 @@ pub(super) async fn foreign_reader(
         ))
     };
     let (now, moment) = (context.env.now(), Instant::now());
-    let readers = match context.locations.readers(location.key(), moment) {
-        Some(readers) => readers,
-        None => {
-            let found = store.restore_readers(now).await.map_err(failed)?;
-            context.locations.note_readers(location.key(), moment, found.clone());
-            found
-        }
+    let reads = |readers: Vec<RestoreReader>| -> Vec<RestoreReader> {
+        readers.into_iter().filter(|reader| reader.claim.backup == *name && reader.until > now).collect()
     };
-    let of_name: Vec<RestoreReader> =
-        readers.into_iter().filter(|reader| reader.claim.backup == *name && reader.until > now).collect();
+    // What was found lately only keeps a backup: before one is deleted they are looked for anew.
+    let mut of_name = reads(context.notes.locations.readers(location.key(), moment).unwrap_or_default());
+    if of_name.is_empty() {
+        let found = store.restore_readers(now).await.map_err(failed)?;
+        context.notes.locations.note_readers(location.key(), moment, found.clone());
+        of_name = reads(found);
+    }
     if of_name.is_empty() {
         return Ok(None);
     }

@@ -5,6 +5,7 @@ use crate::exposer::common::Exposer;
 use crate::exposer::error::ExposeError;
 use crate::kube::text;
 use crate::resources;
+use lifeboat_api::well_known::LABEL_READER_OF_BACKUP;
 use serde_json::Value;
 
 /// The user as which a mover runs that has no rights beside those of that user.
@@ -21,7 +22,10 @@ impl Exposer<'_> {
     /// The pods that mount a claim, by name; none is asked for where nothing depends on them.
     pub(super) async fn pods_of_claim(&self, namespace: &str, claim: &str) -> Result<Vec<Value>, ExposeError> {
         let mut pods = self.kube.list(resources::pods(), Some(namespace), "", "").await?;
-        pods.retain(|pod| volume_of(pod, claim).is_some());
+        // A reader pod only holds the claim: neither its user nor its node says anything about the volume.
+        pods.retain(|pod| {
+            volume_of(pod, claim).is_some() && pod["metadata"]["labels"][LABEL_READER_OF_BACKUP].is_null()
+        });
         pods.sort_by(|a, b| text(a, &["metadata", "name"]).cmp(text(b, &["metadata", "name"])));
         Ok(pods)
     }
@@ -84,6 +88,9 @@ pub(super) fn volume_of<'a>(pod: &'a Value, claim: &str) -> Option<&'a str> {
 
 /// The user as which a pod uses one of its volumes, where it says so and is not user 0.
 fn user_of(pod: &Value, volume: &str) -> Option<MoverUser> {
+    if !pod["metadata"]["labels"][LABEL_READER_OF_BACKUP].is_null() {
+        return None;
+    }
     let of_pod = &pod["spec"]["securityContext"];
     let containers = pod["spec"]["containers"].as_array()?;
     let mounts = |container: &&Value| {

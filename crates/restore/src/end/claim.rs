@@ -56,7 +56,7 @@ fn counts_until(env: &Env) -> Timestamp {
 }
 
 /// Notes that a restore has ended, or until when it may read its backup while it is pending: nothing runs for it then.
-pub(crate) async fn has_run(restore: &Restore, owner: &RestoreOwner, is_pending: bool, env: &Env) {
+pub(crate) async fn note_run(restore: &Restore, owner: &RestoreOwner, is_pending: bool, env: &Env) {
     let most = SignedDuration::try_from(restore.spec.item_operation_timeout.to_std()).unwrap_or(SignedDuration::MAX);
     let until =
         || (env.operation.clock)().saturating_add(most.saturating_add(BESIDE_OPERATIONS)).unwrap_or(Timestamp::MAX);
@@ -64,7 +64,7 @@ pub(crate) async fn has_run(restore: &Restore, owner: &RestoreOwner, is_pending:
 }
 
 /// Notes that a pending restore has ended.
-pub(crate) async fn has_ended(restore: &Restore, env: &Env) {
+pub(crate) async fn note_end(restore: &Restore, env: &Env) {
     match env.cluster.uid().await {
         Ok(cluster) => {
             note_reads(&owner_of_files(restore, &Settings::default(), cluster, Timestamp::MIN), None, env).await

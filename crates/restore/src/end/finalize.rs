@@ -1,6 +1,6 @@
 //! Ends a restore whose operations have ended (velero: pkg/controller/restore_finalizer_controller.go).
 
-use crate::end::claim::has_ended;
+use crate::end::claim::note_end;
 use crate::end::look_after::read;
 use crate::end::record::log_content;
 use crate::state::env::Env;
@@ -42,7 +42,7 @@ pub async fn finalize(restore: Restore, patience: Duration, env: &Env) -> Result
     let trace = env.operation.trace();
     trace.begin(subject(&restore));
     let ended = trace.stage("finalize", Box::pin(end(restore, has_failed, env))).await?;
-    has_ended(&ended, env).await;
+    note_end(&ended, env).await;
     Ok(ended)
 }
 

@@ -76,13 +76,8 @@ pub(crate) async fn fill(context: &RestoreContext, written: WrittenClaim<'_>) ->
             Ok(result)
         }
         FillOutcome::Failed(UnfilledClaim { why, state }) => {
-            let kept = match (state, result) {
-                // It may have terabytes of them, which another run need not bring again.
-                (UnfilledState::Late, _) => format!(
-                    "the claim stays with what has come, and with the annotation {ANNOTATION_AWAITS_FILES}, by which another restore goes on \
-                     with it: let nothing mount it before"
-                ),
-                (_, ItemResult::Created | ItemResult::Recreated) => delete(context, claim).await,
+            let kept = match result {
+                ItemResult::Created | ItemResult::Recreated => delete(context, claim).await,
                 _ => "the claim stays, with its annotation and half of its data".to_owned(),
             };
             let held = mounting.filter(|_| state == UnfilledState::NotBegun && placement != MoverPlacement::default());

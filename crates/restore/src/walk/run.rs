@@ -1,6 +1,6 @@
 //! Runs a restore, from the archive of its backup to the last object.
 
-use crate::end::claim::{claim, give_signs, has_run, reading};
+use crate::end::claim::{claim, give_signs, note_run, reading};
 use crate::end::outcome::{ObjectsOutcome, Outcome, RestoreError};
 use crate::end::owners::Owners;
 use crate::end::record::record;
@@ -91,7 +91,7 @@ async fn to_its_end(request: &Request, env: &Env) -> Result<Outcome, RestoreErro
         && ended.broken_off.is_none()
         && ended.unstored.is_empty()
     {
-        has_run(&ended.restore, &owner, ended.is_pending(), env).await;
+        note_run(&ended.restore, &owner, ended.is_pending(), env).await;
     }
     if let Err(RestoreError::Invalid(_)) = &outcome
         && let Err(e) = env.store.release_restore(&owner).await

@@ -154,12 +154,14 @@ fn policy(files_at_once: usize) -> String {
 /// Returns true if all that could not be read is the folder of a file system itself, which is that of user 0 alone: a mover without privilege
 /// would save no volume that has one.
 fn is_of_file_system(failed: &Named) -> bool {
-    failed.count == 1 && failed.first.iter().all(|entry| entry.path == "lost+found")
+    let is_denied = |why: &str| why.contains("Permission denied");
+    failed.count == 1 && failed.first.iter().all(|entry| entry.path == "lost+found" && is_denied(&entry.why))
 }
 
 /// The entries of the volume that are not in the snapshot although nothing has failed.
 fn left_out(report: &SnapshotReport) -> Vec<String> {
-    let of_file_system = "folder of the file system itself could not be read, and is not in the snapshot";
+    let of_file_system =
+        "folder of the file system itself (lost+found) may not be read by the mover, and is not in the snapshot";
     counted(&[
         (&report.failed, of_file_system),
         (&report.passed_over, "entries could not be read, and the policy passes over them"),
@@ -192,15 +194,17 @@ mod tests {
 
     #[test]
     fn only_the_folder_of_the_file_system_itself_may_be_unreadable() {
-        let failed = |paths: &[&str], count: u64| {
-            let first = paths.iter().map(|path| EntryFailure { path: (*path).to_owned(), why: "denied".to_owned() });
+        let failed_by = |why: &str, paths: &[&str], count: u64| {
+            let first = paths.iter().map(|path| EntryFailure { path: (*path).to_owned(), why: why.to_owned() });
             Named { count, first: first.collect() }
         };
+        let failed = |paths: &[&str], count| failed_by("cannot open it: Permission denied (os error 13)", paths, count);
         for (failed, expected) in [
             (failed(&["lost+found"], 1), true),
             (failed(&["lost+found", "data"], 2), false),
             (failed(&["data/lost+found"], 1), false),
             (failed(&["data"], 1), false),
+            (failed_by("cannot read it: Input/output error (os error 5)", &["lost+found"], 1), false),
         ] {
             assert_eq!(is_of_file_system(&failed), expected, "{failed:?}");
         }

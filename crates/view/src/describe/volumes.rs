@@ -298,7 +298,7 @@ pub(crate) struct PodVolume {
     incremental_bytes: i64,
 }
 
-/// The volume of a PodVolumeBackup. That of a reader pod, which is gone, is named by its claim.
+/// The volume of a PodVolumeBackup. One whose pod is not in the backup is named by its claim.
 pub(crate) fn pod_volume(backup: &PodVolumeBackup) -> PodVolume {
     let (namespace, pod) = (&backup.spec.pod.namespace, &backup.spec.pod.name);
     let claim = backup.metadata.annotations.get(ANNOTATION_PVC_NAME);
@@ -306,7 +306,7 @@ pub(crate) fn pod_volume(backup: &PodVolumeBackup) -> PodVolume {
     PodVolume {
         phase: backup.status.phase.unwrap_or(DataPathPhase::New),
         pod: match claim {
-            Some(claim) => format!("{namespace}/{claim} (claim, by a reader pod)"),
+            Some(claim) => format!("{namespace}/{claim} (claim)"),
             None => format!("{namespace}/{pod}"),
         },
         volume: backup.spec.volume.clone(),

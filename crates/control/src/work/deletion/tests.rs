@@ -534,7 +534,7 @@ async fn a_deletion_waits_for_a_restore_of_another_cluster_or_is_refused() {
     .into_iter()
     .enumerate()
     {
-        context.locations.keep_only(|_| false);
+        context.notes.locations.keep_only(|_| false);
         let owner = lifeboat_store::RestoreOwner {
             name: format!("r{n}"),
             uid: "v".into(),

@@ -148,17 +148,16 @@ async fn a_claim_that_is_not_full_in_time_stays_and_waits_for_another_run() {
     ground.request.restore.metadata.annotations.extend([timeout]);
     let (phase, _, errors) = ended(&ground).await;
     let error = "error restoring persistentvolumeclaims/shop/data: its data is not brought from the repository: it has taken longer than 1 s \
-                 (velero.io/pod-volume-timeout); the claim stays with what has come, and with the annotation lifeboat.io/awaits-files, by \
-                 which another restore goes on with it: let nothing mount it before; when the reason is gone, run the same command again";
+                 (velero.io/pod-volume-timeout); the claim is deleted, so that nothing starts on half of its data; when the reason is gone, run the same command \
+                 again";
     assert_eq!((phase, errors), (RestorePhase::PartiallyFailed, vec![error.to_owned()]));
-    let claim = ground.at(CLAIM).unwrap();
-    assert_eq!(claim["metadata"]["annotations"]["lifeboat.io/awaits-files"], "true");
-    assert_eq!(ground.below(SECRETS), Vec::<Value>::new());
+    // Its pods start on nothing: they wait for a claim that is not there.
+    assert_eq!((ground.at(CLAIM), ground.below(SECRETS)), (None, Vec::<Value>::new()));
     assert!(ground.below(PODS).iter().all(|one| one["metadata"]["name"] == "web"), "{:?}", ground.below(PODS));
 }
 
 #[tokio::test]
-async fn a_claim_is_left_alone_when_its_mover_may_still_write_on_a_lost_node() {
+async fn no_second_mover_starts_while_one_may_write_on_a_lost_node() {
     for (is_ready, expected) in
         [("Unknown", "of which nothing is heard (Kubelet stopped posting node status.)"), ("True", "3 times")]
     {

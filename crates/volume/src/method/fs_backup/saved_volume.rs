@@ -16,6 +16,8 @@ pub struct PodVolume {
     pub name: String,
     /// The name and the UID of its claim; `None` for a volume without one.
     pub claim: Option<(String, String)>,
+    /// True where the backup does not have the pod: a restore fills its claim without one.
+    pub is_without_pod: bool,
 }
 
 impl PodVolume {
@@ -23,7 +25,7 @@ impl PodVolume {
     #[must_use]
     pub fn of(name: &str, claim: Option<&Claim>) -> Self {
         let claim = claim.map(|claim| (claim.key.name.clone(), claim.uid.clone()));
-        Self { name: name.to_owned(), claim }
+        Self { name: name.to_owned(), claim, is_without_pod: false }
     }
 
     /// The name of its PodVolumeBackup, which follows from what it is for: an attempt after this one finds it.
@@ -77,6 +79,9 @@ pub(super) fn pod_volume_backup(backup: &Backup, pod: &SavedPod, volume: &PodVol
         metadata.labels.insert(LABEL_PVC_UID.to_owned(), claim_uid.clone());
         tags.push(("pvc-uid", claim_uid));
         metadata.annotations.insert(ANNOTATION_PVC_NAME.to_owned(), claim.clone());
+        if volume.is_without_pod {
+            metadata.annotations.insert(ANNOTATION_BY_READER_POD.to_owned(), "true".to_owned());
+        }
     }
     let reference = ObjectReference {
         kind: "Pod".to_owned(),
@@ -146,7 +151,7 @@ mod tests {
     #[test]
     fn a_pod_volume_backup_has_the_fields_of_veleros_and_a_name_of_its_own() {
         let pod = SavedPod { namespace: "shop".into(), name: "web".into(), uid: "pu".into(), node: "n1".into() };
-        let volume = PodVolume { name: "data".into(), claim: Some(("c".into(), "cu".into())) };
+        let volume = PodVolume { name: "data".into(), claim: Some(("c".into(), "cu".into())), ..PodVolume::default() };
         let name = volume.resource_name(&backup(), "shop", "web");
         let mut made = serde_json::to_value(pod_volume_backup(&backup(), &pod, &volume)).unwrap();
         made.as_object_mut().unwrap().remove("status");
@@ -199,7 +204,7 @@ mod tests {
     fn what_an_attempt_before_has_saved_of_a_claim_needs_no_reader_pod() {
         let claim = |uid: &str| ("c".to_owned(), uid.to_owned());
         let pod = SavedPod { namespace: "shop".into(), name: "r".into(), uid: "pu".into(), node: "n1".into() };
-        let volume = PodVolume { name: "data".into(), claim: Some(claim("cu")) };
+        let volume = PodVolume { name: "data".into(), claim: Some(claim("cu")), ..PodVolume::default() };
         let mut found = by_reader_pod(pod_volume_backup(&backup(), &pod, &volume));
         assert_eq!(found.metadata.annotations["lifeboat.io/by-reader-pod"], "true");
         let saved =

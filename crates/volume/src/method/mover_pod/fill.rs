@@ -47,9 +47,7 @@ pub struct UnfilledClaim {
 pub enum UnfilledState {
     /// Its mover has not begun.
     NotBegun,
-    /// The time was over: what is in it is as it was saved, and another run goes on from there.
-    Late,
-    /// Its mover has failed, or there is none.
+    /// Its mover has failed or took too long, or there is none.
     Failed,
 }
 
@@ -215,7 +213,7 @@ impl MoverPods {
                 MoverStep::Done(differences) => return Ok(AttemptEnd::Filled(differences)),
                 MoverStep::Fail(why) => return Err(why.into()),
                 MoverStep::NotBegun(why) => return Err(UnfilledClaim { why, state: UnfilledState::NotBegun }),
-                MoverStep::Late(why) => return Err(UnfilledClaim { why, state: UnfilledState::Late }),
+                MoverStep::Late(why) => return Err(UnfilledClaim { why, state: UnfilledState::Failed }),
                 MoverStep::Again if is_there => return Ok(AttemptEnd::Killed),
                 MoverStep::Again => return Ok(AttemptEnd::Gone { node }),
                 MoverStep::Wait => {}
