@@ -1,6 +1,6 @@
 //! A directory that was read whole.
 
-use crate::names::Names;
+use crate::names::NameOrder;
 use lifeboat_mover::tree::{EntryKind, SourceEntry, SpecialFile};
 use std::ffi::{OsStr, OsString};
 
@@ -51,17 +51,17 @@ pub struct ListedEntry {
 
 /// The entries of a directory.
 #[derive(Debug)]
-pub(crate) struct Listing {
+pub(crate) struct DirectoryListing {
     /// In the order of the repository.
     entries: Vec<SourceEntry>,
-    names: Names,
+    names: NameOrder,
     /// The inode of the first entry; those of the others follow.
     first: u64,
 }
 
-impl Listing {
+impl DirectoryListing {
     pub(crate) fn new(entries: Vec<SourceEntry>, first: u64) -> Self {
-        Self { names: Names::of(&entries), entries, first }
+        Self { names: NameOrder::of(&entries), entries, first }
     }
 
     /// The entry with an inode.

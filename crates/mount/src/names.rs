@@ -16,12 +16,12 @@ pub(crate) fn is_usable(name: &OsStr) -> bool {
 
 /// The order of the entries by their names, without those whose name cannot be one or was there before.
 #[derive(Debug, Default)]
-pub(crate) struct Names {
+pub(crate) struct NameOrder {
     /// Positions of entries, in the order of their names.
     sorted: Vec<u32>,
 }
 
-impl Names {
+impl NameOrder {
     /// Sorts the names of entries.
     pub(crate) fn of(entries: &[SourceEntry]) -> Self {
         let usable = entries.iter().enumerate().filter(|(_, entry)| is_usable(&entry.name));
@@ -66,7 +66,7 @@ mod tests {
             .zip(0..)
             .map(|(name, size)| entry(name, size))
             .collect();
-        let names = Names::of(&entries);
+        let names = NameOrder::of(&entries);
         assert_eq!(names.positions(), [4, 0, 8]);
         let found = |name: &str| names.position(&entries, OsStr::new(name));
         let positions = ["a", "b", "c", "..", "", &long, &long[1..]].map(found);

@@ -1,6 +1,6 @@
 //! A file that is open.
 
-use lifeboat_mover::tree::FileReader;
+use lifeboat_mover::FileReader;
 use tokio::sync::{Mutex, OwnedSemaphorePermit};
 
 /// A file that is open. Readings of it wait for each other.

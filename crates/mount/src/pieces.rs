@@ -1,7 +1,7 @@
 //! Pieces of files that were read last.
 
 use bytes::Bytes;
-use lifeboat_mover::tree::FilePiece;
+use lifeboat_mover::FilePiece;
 use std::collections::BTreeMap;
 
 /// The most pieces, however short they are.
@@ -9,9 +9,9 @@ const MOST: usize = 512;
 
 /// The pieces of files that were read last, up to a number of bytes; the newest stays, however long it is.
 #[derive(Debug)]
-pub(crate) struct Pieces {
+pub(crate) struct RecentPieces {
     /// By inode and place.
-    pieces: BTreeMap<(u64, u64), Kept>,
+    pieces: BTreeMap<(u64, u64), KeptPiece>,
     bytes: usize,
     most_bytes: usize,
     /// Counts uses.
@@ -19,12 +19,12 @@ pub(crate) struct Pieces {
 }
 
 #[derive(Debug)]
-struct Kept {
+struct KeptPiece {
     bytes: Bytes,
     used: u64,
 }
 
-impl Pieces {
+impl RecentPieces {
     pub(crate) fn new(most_bytes: usize) -> Self {
         Self { pieces: BTreeMap::new(), bytes: 0, most_bytes, uses: 0 }
     }
@@ -44,7 +44,7 @@ impl Pieces {
     /// Keeps a piece, and forgets those that were used longest ago where there are too many.
     pub(crate) fn keep(&mut self, inode: u64, piece: &FilePiece) {
         self.uses += 1;
-        let kept = Kept { bytes: piece.bytes.clone(), used: self.uses };
+        let kept = KeptPiece { bytes: piece.bytes.clone(), used: self.uses };
         self.bytes += piece.bytes.len();
         if let Some(before) = self.pieces.insert((inode, piece.start), kept) {
             self.bytes -= before.bytes.len();
@@ -63,11 +63,11 @@ mod tests {
 
     #[test]
     fn what_was_used_longest_ago_is_forgotten_first() {
-        let mut pieces = Pieces::new(10);
+        let mut pieces = RecentPieces::new(10);
         let piece = |start, length| FilePiece { start, bytes: vec![7; length].into() };
         pieces.keep(1, &piece(0, 4));
         pieces.keep(1, &piece(4, 4));
-        let lengths = |pieces: &mut Pieces, asked: &[(u64, u64)]| -> Vec<Option<usize>> {
+        let lengths = |pieces: &mut RecentPieces, asked: &[(u64, u64)]| -> Vec<Option<usize>> {
             asked.iter().map(|(inode, at)| pieces.at(*inode, *at).map(|bytes| bytes.len())).collect()
         };
         let all = [(1, 5), (1, 8), (2, 0), (1, 3)];

@@ -2,17 +2,18 @@
 //!
 //! # Inodes
 //!
-//! What is below a directory gets numbers that follow each other when the directory is read for the first time, and keeps them.
+//! The entries of a directory get numbers that follow each other when it is read for the first time, and keep them.
 //! A snapshot does not change, so a directory that was forgotten is read again when it is asked for, and gives the same.
 
 use crate::attributes::NodeAttributes;
 use crate::error::TreeError;
-use crate::listing::{ListedEntry, Listing};
+use crate::listing::{DirectoryListing, ListedEntry};
 use crate::open_file::OpenFile;
-use crate::pieces::Pieces;
+use crate::pieces::RecentPieces;
 use bytes::{Bytes, BytesMut};
 use futures::TryStreamExt;
-use lifeboat_mover::tree::{EntryKind, FileReader, Object, Source, SourceEntry};
+use lifeboat_mover::FileReader;
+use lifeboat_mover::tree::{EntryKind, Object, Source, SourceEntry};
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -43,7 +44,7 @@ impl Default for TreeOptions {
 /// The entries of the root.
 #[derive(Debug, Clone)]
 pub enum Roots {
-    /// Those of this directory.
+    /// The entries of this directory.
     Directory(Box<SourceEntry>),
     /// These, by their names.
     Entries(Vec<SourceEntry>),
@@ -55,7 +56,7 @@ pub struct Tree {
     source: Source,
     roots: Roots,
     directories: Mutex<Directories>,
-    pieces: Mutex<Pieces>,
+    pieces: Mutex<RecentPieces>,
     ahead: Arc<Semaphore>,
     options: TreeOptions,
 }
@@ -68,7 +69,7 @@ struct Directories {
     /// The directory whose entries have the inodes from a number on.
     by_first: BTreeMap<u64, u64>,
     next: u64,
-    /// Those that are in memory, by inode.
+    /// The listings that are in memory, by inode.
     listings: HashMap<u64, KeptListing>,
     /// The sum of their weights.
     held: usize,
@@ -86,7 +87,7 @@ struct KnownDirectory {
 
 #[derive(Debug)]
 struct KeptListing {
-    cell: Arc<OnceCell<Arc<Listing>>>,
+    cell: Arc<OnceCell<Arc<DirectoryListing>>>,
     used: u64,
     /// The number of its entries and 1; 0 while it is being read.
     weight: usize,
@@ -108,7 +109,7 @@ impl Tree {
             source,
             roots,
             directories: Mutex::new(directories),
-            pieces: Mutex::new(Pieces::new(options.bytes)),
+            pieces: Mutex::new(RecentPieces::new(options.bytes)),
             ahead: Arc::new(Semaphore::new(options.files_ahead)),
             options,
         }
@@ -276,7 +277,7 @@ impl Tree {
     }
 
     /// The entries of a directory: from memory, or read.
-    async fn listing(&self, directory: u64) -> Result<Arc<Listing>, TreeError> {
+    async fn listing(&self, directory: u64) -> Result<Arc<DirectoryListing>, TreeError> {
         let cell = self.directories().cell(directory);
         match cell.get_or_try_init(|| self.load(directory)).await {
             Ok(listing) => Ok(listing.clone()),
@@ -287,7 +288,7 @@ impl Tree {
         }
     }
 
-    async fn load(&self, directory: u64) -> Result<Arc<Listing>, TreeError> {
+    async fn load(&self, directory: u64) -> Result<Arc<DirectoryListing>, TreeError> {
         let known = self.directories().known.get(&directory).map(|known| known.object.clone());
         let object = match known {
             Some(object) => object,
@@ -308,14 +309,14 @@ impl Tree {
         let mut directories = self.directories();
         let first = directories.introduce(directory, object, entries.len());
         directories.hold(directory, entries.len(), self.options.entries);
-        Ok(Arc::new(Listing::new(entries, first)))
+        Ok(Arc::new(DirectoryListing::new(entries, first)))
     }
 
     fn directories(&self) -> MutexGuard<'_, Directories> {
         self.directories.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn pieces(&self) -> MutexGuard<'_, Pieces> {
+    fn pieces(&self) -> MutexGuard<'_, RecentPieces> {
         self.pieces.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -330,7 +331,7 @@ impl Directories {
     }
 
     /// The place of a directory's listing, noted as used now.
-    fn cell(&mut self, directory: u64) -> Arc<OnceCell<Arc<Listing>>> {
+    fn cell(&mut self, directory: u64) -> Arc<OnceCell<Arc<DirectoryListing>>> {
         self.uses += 1;
         let kept =
             self.listings.entry(directory).or_insert_with(|| KeptListing { cell: Arc::default(), used: 0, weight: 0 });

@@ -8,6 +8,7 @@
 
 mod error;
 mod failure;
+mod file_reader;
 mod handles;
 mod progress;
 pub mod protocol;
@@ -16,4 +17,5 @@ pub mod snapshot;
 pub mod tree;
 
 pub use error::{MoverError, RepositoryError};
+pub use file_reader::{FilePiece, FileReader};
 pub use progress::{Progress, Totals};

@@ -4,10 +4,8 @@ mod entry;
 mod kopia;
 mod reader;
 mod restic;
-mod seek;
 
 pub use entry::{Attributes, EntryKind, ExtendedAttribute, Object, SourceEntry, SpecialFile};
-pub use seek::{FilePiece, FileReader};
 
 use crate::RepositoryError;
 use bytes::Bytes;
@@ -59,7 +57,7 @@ impl Source {
     }
 
     /// Gives the extents of a file that end after a place, in their order.
-    fn extents_from(&self, object: &Object, at: u64) -> BoxStream<'static, Result<Extent, RepositoryError>> {
+    pub(crate) fn extents_from(&self, object: &Object, at: u64) -> BoxStream<'static, Result<Extent, RepositoryError>> {
         match (self, object) {
             (Self::Kopia(repository), Object::Kopia(object)) => kopia::extents_from(repository, object, at),
             _ => {
@@ -70,7 +68,7 @@ impl Source {
     }
 
     /// Reads the bytes of an extent.
-    async fn read_extent(&self, extent: &Extent) -> Result<Bytes, RepositoryError> {
+    pub(crate) async fn read_extent(&self, extent: &Extent) -> Result<Bytes, RepositoryError> {
         match (self, extent.stored) {
             (Self::Kopia(repository), Stored::Kopia { content, is_compressed }) => {
                 let Extent { start, length, .. } = *extent;

@@ -12,6 +12,7 @@ mod handover;
 mod made_volume;
 pub(crate) mod make;
 mod moved_snapshot;
+mod mover_user;
 pub(crate) mod perform;
 mod placement;
 pub(crate) mod pod;

@@ -79,7 +79,7 @@ fn offered(passed: &PassedOver, sandbox: &Sandbox, state: &Path, words: [(&str, 
     run(command.env("XDG_STATE_HOME", state))
 }
 
-/// What `status`, the location and an event say of them.
+/// The sentences of `status`, the location and an event about them.
 #[test]
 fn the_command_offered_for_a_backup_that_is_not_taken_over_restores_it() {
     let (made, other) = (Sandbox::start(MANIFEST), Sandbox::start(EMPTY));

@@ -95,7 +95,7 @@ fn has_ended(object: &Value) -> bool {
     matches!(object["status"]["phase"].as_str(), Some("Completed" | "Failed" | "Canceled"))
 }
 
-/// What is lost when a transfer goes before its end.
+/// The loss when a transfer goes before its end, for people.
 fn lost(kind: &str, object: &Value) -> String {
     let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default();
     match kind {

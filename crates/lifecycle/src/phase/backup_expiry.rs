@@ -148,7 +148,7 @@ pub fn expiries(lists: &ExpiryInput, zone: &TimeZone, now: Timestamp) -> Vec<Bac
     lists.backups.iter().map(expiry).collect()
 }
 
-/// What the deletion of a backup waits for, that is asked for, for people.
+/// The obstacles for which a requested deletion of a backup waits, for people.
 fn waits_for(requests: &ByBackup<'_>, backup: &Backup) -> Option<String> {
     let claims = requests.waiting_for_claims(backup).and_then(|request| {
         let claims = claims_waited_for(request)?;

@@ -2,8 +2,8 @@
 
 use crate::attempts::killed_movers;
 use crate::config::NodeAgentConfig;
+use crate::exposer::mover_user::MoverUser;
 use crate::exposer::placement::{AllowedNodes, Placement, place};
-use crate::exposer::users::MoverUser;
 use crate::template::Template;
 use crate::transfer::{Transfer, TransferKind};
 use lifeboat_api::well_known::{

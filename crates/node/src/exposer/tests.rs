@@ -2,9 +2,9 @@ mod handover;
 mod uploads;
 
 use super::claim::{CACHE_LIMIT_MB, cache_claim, restore_claim};
+use super::mover_user::MoverUser;
 use super::placement::{AllowedNodes, Placement};
 use super::pod::{MoverVolume, PodParts, mover_pod};
-use super::users::MoverUser;
 use crate::config::{CacheClaim, NodeAgentConfig};
 use crate::template::{Template, TemplateError};
 use crate::transfer::{Transfer, TransferKind};

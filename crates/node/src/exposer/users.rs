@@ -3,20 +3,11 @@
 use crate::config::MoverSecurity;
 use crate::exposer::common::Exposer;
 use crate::exposer::error::ExposeError;
+use crate::exposer::mover_user::MoverUser;
 use crate::kube::text;
 use crate::resources;
 use lifeboat_api::well_known::LABEL_READER_OF_BACKUP;
 use serde_json::Value;
-
-/// The user as which a mover runs that has no rights beside those of that user.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct MoverUser {
-    pub(crate) user: i64,
-    /// Its group, and that of files which it makes.
-    pub(crate) group: i64,
-    /// More groups, whose files it may read.
-    pub(crate) groups: Vec<i64>,
-}
 
 impl Exposer<'_> {
     /// The pods that mount a claim, by name; none is asked for where nothing depends on them.

@@ -1,6 +1,6 @@
 //! Flags and set-up of the movers of volumes, which node agents run in pods, and of others that run in pods of their own.
 
-use super::role::{MoverEnv, Transfer};
+use super::transfer::{MoverEnv, Transfer};
 use crate::logrus::{self, LogFormat, LogLevel};
 use anyhow::{Context, Result, bail};
 use clap::Args;

@@ -2,7 +2,7 @@
 
 use super::failure::Failure;
 use super::resource::MoverResource;
-use super::role::{MoverEnv, Transfer};
+use super::transfer::{MoverEnv, Transfer};
 use lifeboat_api::DataPathPhase;
 use lifeboat_client::{Follow, FollowedObject};
 use lifeboat_mover::protocol::SIGHT_LIMIT;

@@ -31,8 +31,8 @@ pub struct SweptMover {
     pub restore: String,
 }
 
-/// Removes the pods and Secrets of movers that nobody waits for, from a namespace or from all. Those of this restore stay: it takes them up.
-/// Those of earlier restores of its name go. Gives what was removed.
+/// Removes the pods and Secrets of movers that nobody waits for, from a namespace or from all. A restore keeps its own and takes them up;
+/// movers of earlier restores of its name go. Gives what was removed.
 ///
 /// # Errors
 /// [`ClusterError`].

@@ -51,7 +51,7 @@ pub(super) struct Site {
     made: usize,
 }
 
-/// Who asks for the deletion of a backup.
+/// The origin of a request for the deletion of a backup.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Asker {
     Expiry,

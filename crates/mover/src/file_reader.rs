@@ -1,8 +1,7 @@
 //! A file of a snapshot that is read from any place.
 
-use super::Source;
-use super::entry::{Extent, Object};
 use crate::RepositoryError;
+use crate::tree::{Object, Source, TreeExtent};
 use bytes::Bytes;
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
@@ -23,11 +22,11 @@ pub struct FilePiece {
 pub struct FileReader {
     source: Source,
     object: Object,
-    reading: Option<Reading>,
+    reading: Option<OngoingRead>,
 }
 
 /// A reading that can go on.
-struct Reading {
+struct OngoingRead {
     /// The end of the piece that was given last.
     reached: u64,
     /// True where pieces are read before they are asked for.
@@ -71,9 +70,9 @@ impl FileReader {
         Ok(None)
     }
 
-    fn begin(&self, at: u64, is_ahead: bool) -> Reading {
+    fn begin(&self, at: u64, is_ahead: bool) -> OngoingRead {
         let source = self.source.clone();
-        let read = move |extent: Extent| {
+        let read = move |extent: TreeExtent| {
             let source = source.clone();
             async move {
                 let start = extent.start;
@@ -82,6 +81,6 @@ impl FileReader {
         };
         let pieces = self.source.extents_from(&self.object, at).map_ok(read);
         let pieces = pieces.try_buffered(if is_ahead { AHEAD } else { 1 }).boxed();
-        Reading { reached: at, is_ahead, pieces }
+        OngoingRead { reached: at, is_ahead, pieces }
     }
 }
