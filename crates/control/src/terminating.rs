@@ -3,8 +3,8 @@
 //! Nothing can be created in a namespace that is being deleted, so a server whose Lease is gone cannot lead there again; yet
 //! Restores hold the namespace by a finalizer that only a server takes off. Then a server does this, and nothing else. It is
 //! safe without a Lease: it removes what goes with the namespace, and in the bucket, which outlives it, the files of these Restores, as
-//! each deletion of a Restore does (originals of objects stay for the time that was promised); two that do it do the same. So do
-//! transfers of volumes, whose finalizers node agents take off as long as there are any.
+//! each deletion of a Restore does (originals of objects stay for the time that was promised); two servers may do it side by side.
+//! Transfers of volumes hold the namespace, too: node agents take their finalizers off as long as there are any, and a server afterwards.
 
 mod transfers;
 
