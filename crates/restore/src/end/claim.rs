@@ -67,10 +67,10 @@ pub(crate) async fn note_run(restore: &Restore, owner: &RestoreOwner, is_pending
 pub(crate) async fn note_end(restore: &Restore, env: &Env) {
     match env.cluster.uid().await {
         Ok(cluster) => {
-            note_reads(&owner_of_files(restore, &Settings::default(), cluster, Timestamp::MIN), None, env).await
+            note_reads(&owner_of_files(restore, &Settings::default(), cluster, Timestamp::MIN), None, env).await;
         }
         Err(e) => {
-            tracing::debug!(restore = restore.metadata.name, error = %e, "its claim says for a while that it reads its backup")
+            tracing::debug!(restore = restore.metadata.name, error = %e, "its claim says for a while that it reads its backup");
         }
     }
 }
