@@ -1,4 +1,5 @@
 //! Snapshots of trees, and what a file system shows of them.
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 use bytes::Bytes;
 use lifeboat_bucket::{BlobStore, Entry, ListOptions, Memory};
