@@ -77,7 +77,7 @@ impl DirectoryListing {
     }
 
     /// The entries from the place `from` on, in the order of their names.
-    pub(crate) fn from_place(&self, from: usize) -> impl Iterator<Item = ListedEntry> + '_ {
+    pub(crate) fn listed_from(&self, from: usize) -> impl Iterator<Item = ListedEntry> + '_ {
         let positions = self.names.positions().get(from..).unwrap_or_default();
         positions.iter().filter_map(|position| {
             let entry = self.entries.get(*position as usize)?;

@@ -145,7 +145,7 @@ impl Tree {
     ) -> Result<Vec<(ListedEntry, NodeAttributes)>, TreeError> {
         let listing = self.listing(directory).await?;
         let attributes = |inode| listing.entry(inode).map(NodeAttributes::of);
-        let entries = listing.from_place(from).take(most);
+        let entries = listing.listed_from(from).take(most);
         Ok(entries.filter_map(|listed| attributes(listed.inode).map(|attributes| (listed, attributes))).collect())
     }
 
