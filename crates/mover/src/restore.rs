@@ -39,6 +39,7 @@ use std::sync::atomic::Ordering;
 use tokio::sync::{Semaphore, mpsc};
 use walk::Walk;
 
+pub use names::refusal as name_refusal;
 pub use options::{EntryFailure, Existing, RestoreOptions, RestoreReport};
 pub use target::device_file;
 
