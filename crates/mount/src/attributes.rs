@@ -1,6 +1,5 @@
 //! Attributes of an entry as a file system tells them.
 
-use crate::listing::NodeKind;
 use lifeboat_mover::tree::{Attributes, EntryKind, SourceEntry, SpecialFile};
 use std::time::{Duration, SystemTime};
 
@@ -8,6 +7,40 @@ use std::time::{Duration, SystemTime};
 const PERMISSIONS_OF_FOLDERS: u32 = 0o555;
 /// The bits of a mode that are permissions.
 const PERMISSIONS: u32 = 0o7777;
+
+/// The type of an entry, as file systems know types.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NodeKind {
+    /// A file, and what has a type that is not known.
+    File,
+    /// A directory.
+    Directory,
+    /// A symlink.
+    Symlink,
+    /// A named pipe.
+    Pipe,
+    /// A socket.
+    Socket,
+    /// A device of characters.
+    CharacterDevice,
+    /// A device of blocks.
+    BlockDevice,
+}
+
+impl NodeKind {
+    /// The type of an entry of a snapshot.
+    fn of(kind: &EntryKind) -> Self {
+        match kind {
+            EntryKind::File | EntryKind::Unknown(_) => Self::File,
+            EntryKind::Directory => Self::Directory,
+            EntryKind::Symlink => Self::Symlink,
+            EntryKind::Special(SpecialFile::Pipe) => Self::Pipe,
+            EntryKind::Special(SpecialFile::Socket) => Self::Socket,
+            EntryKind::Special(SpecialFile::CharacterDevice(_)) => Self::CharacterDevice,
+            EntryKind::Special(SpecialFile::BlockDevice(_)) => Self::BlockDevice,
+        }
+    }
+}
 
 /// The attributes of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,10 +1,9 @@
 //! The kernel's questions, handed to the tree. Each runs on a thread of the session, which waits for the answer.
 
-use crate::attributes::NodeAttributes;
+use crate::attributes::{NodeAttributes, NodeKind};
 use crate::error::TreeError;
-use crate::listing::NodeKind;
 use crate::open_file::OpenFile;
-use crate::tree::{ROOT, Tree};
+use crate::tree::Tree;
 use fuser::{
     Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig,
     LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyOpen,
@@ -15,7 +14,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::runtime::Handle;
 
@@ -54,16 +53,20 @@ pub(crate) struct OpenFiles {
 impl OpenFiles {
     fn add(&self, file: OpenFile) -> FileHandle {
         let handle = self.next.fetch_add(1, Ordering::Relaxed);
-        self.files.lock().unwrap_or_else(PoisonError::into_inner).insert(handle, Arc::new(file));
+        self.files().insert(handle, Arc::new(file));
         FileHandle(handle)
     }
 
     fn get(&self, handle: FileHandle) -> Option<Arc<OpenFile>> {
-        self.files.lock().unwrap_or_else(PoisonError::into_inner).get(&handle.0).cloned()
+        self.files().get(&handle.0).cloned()
     }
 
     fn close(&self, handle: FileHandle) {
-        self.files.lock().unwrap_or_else(PoisonError::into_inner).remove(&handle.0);
+        self.files().remove(&handle.0);
+    }
+
+    fn files(&self) -> MutexGuard<'_, HashMap<u64, Arc<OpenFile>>> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -116,9 +119,9 @@ impl FileSystem {
             if entries.is_empty() {
                 return Ok(());
             }
-            for (listed, attributes) in entries {
+            for listed in entries {
                 place += 1;
-                if add(listed.inode, place as u64 + DOTS, &listed.name, &attributes) {
+                if add(listed.inode, place as u64 + DOTS, &listed.name, &listed.attributes) {
                     return Ok(());
                 }
             }
@@ -282,8 +285,8 @@ impl Filesystem for FileSystem {
 
     fn getxattr(&self, _: &Request, inode: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
         match self.ask(inode.0, self.tree.extended_attributes(inode.0)) {
-            Ok(all) => match all.iter().find(|(known, _)| known.as_bytes() == name.as_bytes()) {
-                Some((_, value)) => reply_bytes(reply, size, value),
+            Ok(all) => match all.iter().flat_map(|all| &**all).find(|one| one.name.as_bytes() == name.as_bytes()) {
+                Some(found) => reply_bytes(reply, size, &found.value),
                 None => reply.error(Errno::NO_XATTR),
             },
             Err(number) => reply.error(number),
@@ -293,16 +296,11 @@ impl Filesystem for FileSystem {
     fn listxattr(&self, _: &Request, inode: INodeNo, size: u32, reply: ReplyXattr) {
         match self.ask(inode.0, self.tree.extended_attributes(inode.0)) {
             Ok(all) => {
-                let names: Vec<u8> = all.iter().flat_map(|(name, _)| name.bytes().chain([0])).collect();
+                let all = all.iter().flat_map(|all| &**all);
+                let names: Vec<u8> = all.flat_map(|one| one.name.bytes().chain([0])).collect();
                 reply_bytes(reply, size, &names);
             }
             Err(number) => reply.error(number),
         }
-    }
-}
-
-impl std::fmt::Debug for FileSystem {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("FileSystem").field("root", &ROOT).field("tree", &self.tree).finish_non_exhaustive()
     }
 }

@@ -13,9 +13,9 @@ mod open_file;
 mod pieces;
 mod tree;
 
-pub use attributes::NodeAttributes;
+pub use attributes::{NodeAttributes, NodeKind};
 pub use error::{MountError, TreeError};
-pub use listing::{ListedEntry, NodeKind};
+pub use listing::ListedEntry;
 pub use mounted::{Mount, MountOptions};
 pub use open_file::OpenFile;
 pub use tree::{ROOT, Roots, Tree, TreeOptions};

@@ -1,42 +1,9 @@
 //! A directory that was read whole.
 
+use crate::attributes::NodeAttributes;
 use crate::names::NameOrder;
-use lifeboat_mover::tree::{EntryKind, SourceEntry, SpecialFile};
+use lifeboat_mover::tree::SourceEntry;
 use std::ffi::{OsStr, OsString};
-
-/// The type of an entry, as file systems know types.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NodeKind {
-    /// A file, and what has a type that is not known.
-    File,
-    /// A directory.
-    Directory,
-    /// A symlink.
-    Symlink,
-    /// A named pipe.
-    Pipe,
-    /// A socket.
-    Socket,
-    /// A device of characters.
-    CharacterDevice,
-    /// A device of blocks.
-    BlockDevice,
-}
-
-impl NodeKind {
-    /// The type of an entry of a snapshot.
-    pub(crate) fn of(kind: &EntryKind) -> Self {
-        match kind {
-            EntryKind::File | EntryKind::Unknown(_) => Self::File,
-            EntryKind::Directory => Self::Directory,
-            EntryKind::Symlink => Self::Symlink,
-            EntryKind::Special(SpecialFile::Pipe) => Self::Pipe,
-            EntryKind::Special(SpecialFile::Socket) => Self::Socket,
-            EntryKind::Special(SpecialFile::CharacterDevice(_)) => Self::CharacterDevice,
-            EntryKind::Special(SpecialFile::BlockDevice(_)) => Self::BlockDevice,
-        }
-    }
-}
 
 /// An entry, as a listing shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,8 +12,8 @@ pub struct ListedEntry {
     pub inode: u64,
     /// Its name.
     pub name: OsString,
-    /// Its type.
-    pub kind: NodeKind,
+    /// Its attributes.
+    pub attributes: NodeAttributes,
 }
 
 /// The entries of a directory.
@@ -77,12 +44,12 @@ impl DirectoryListing {
     }
 
     /// The entries from the place `from` on, in the order of their names.
-    pub(crate) fn from_place(&self, from: usize) -> impl Iterator<Item = ListedEntry> + '_ {
+    pub(crate) fn listed_from(&self, from: usize) -> impl Iterator<Item = ListedEntry> + '_ {
         let positions = self.names.positions().get(from..).unwrap_or_default();
         positions.iter().filter_map(|position| {
             let entry = self.entries.get(*position as usize)?;
             let inode = self.first + u64::from(*position);
-            Some(ListedEntry { inode, name: entry.name.clone(), kind: NodeKind::of(&entry.kind) })
+            Some(ListedEntry { inode, name: entry.name.clone(), attributes: NodeAttributes::of(entry) })
         })
     }
 

@@ -25,11 +25,8 @@ pub struct MountOptions {
 
 impl std::fmt::Debug for MountOptions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let options = (&self.name, &self.allows_others);
-        f.debug_struct("MountOptions")
-            .field("name", options.0)
-            .field("allows_others", options.1)
-            .finish_non_exhaustive()
+        let Self { name, allows_others, .. } = self;
+        f.debug_struct("MountOptions").field("name", name).field("allows_others", allows_others).finish_non_exhaustive()
     }
 }
 

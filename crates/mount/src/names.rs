@@ -1,17 +1,16 @@
 //! Names of a directory, by which entries are found.
 
+use lifeboat_mover::restore::name_refusal;
 use lifeboat_mover::tree::SourceEntry;
 use std::cmp::Ordering;
 use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 
 /// The most bytes of a name that the kernel takes.
 const LONGEST: usize = 255;
 
 /// True for a name that an entry of a directory can have.
-pub(crate) fn is_usable(name: &OsStr) -> bool {
-    let bytes = name.as_bytes();
-    !matches!(bytes, b"" | b"." | b"..") && bytes.len() <= LONGEST && !bytes.iter().any(|byte| matches!(byte, b'/' | 0))
+fn is_usable(name: &OsStr) -> bool {
+    name_refusal(name).is_none() && name.len() <= LONGEST
 }
 
 /// The order of the entries by their names, without those whose name cannot be one or was there before.

@@ -13,7 +13,7 @@ use crate::pieces::RecentPieces;
 use bytes::{Bytes, BytesMut};
 use futures::TryStreamExt;
 use lifeboat_mover::FileReader;
-use lifeboat_mover::tree::{EntryKind, Object, Source, SourceEntry};
+use lifeboat_mover::tree::{EntryKind, ExtendedAttribute, Object, Source, SourceEntry};
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -58,7 +58,8 @@ pub struct Tree {
     directories: Mutex<Directories>,
     pieces: Mutex<RecentPieces>,
     ahead: Arc<Semaphore>,
-    options: TreeOptions,
+    /// The most entries of directories that are kept.
+    most_entries: usize,
 }
 
 /// The directories that were read.
@@ -111,7 +112,7 @@ impl Tree {
             directories: Mutex::new(directories),
             pieces: Mutex::new(RecentPieces::new(options.bytes)),
             ahead: Arc::new(Semaphore::new(options.files_ahead)),
-            options,
+            most_entries: options.entries,
         }
     }
 
@@ -120,7 +121,7 @@ impl Tree {
     /// # Errors
     /// An inode that was not given; a directory that cannot be read.
     pub async fn attributes(&self, inode: u64) -> Result<NodeAttributes, TreeError> {
-        Ok(NodeAttributes::of(&self.entry(inode).await?))
+        self.with_entry(inode, NodeAttributes::of).await
     }
 
     /// Finds an entry of a directory by its name.
@@ -133,20 +134,12 @@ impl Tree {
         Ok((inode, NodeAttributes::of(entry)))
     }
 
-    /// Gives up to `most` entries of a directory from the place `from` on, in the order of their names, with their attributes.
+    /// Gives up to `most` entries of a directory from the place `from` on, in the order of their names.
     ///
     /// # Errors
     /// A directory that cannot be read.
-    pub async fn list(
-        &self,
-        directory: u64,
-        from: usize,
-        most: usize,
-    ) -> Result<Vec<(ListedEntry, NodeAttributes)>, TreeError> {
-        let listing = self.listing(directory).await?;
-        let attributes = |inode| listing.entry(inode).map(NodeAttributes::of);
-        let entries = listing.from_place(from).take(most);
-        Ok(entries.filter_map(|listed| attributes(listed.inode).map(|attributes| (listed, attributes))).collect())
+    pub async fn list(&self, directory: u64, from: usize, most: usize) -> Result<Vec<ListedEntry>, TreeError> {
+        Ok(self.listing(directory).await?.listed_from(from).take(most).collect())
     }
 
     /// The number of entries of a directory that cannot be shown, because their name cannot be one of a file.
@@ -166,8 +159,8 @@ impl Tree {
     pub(crate) async fn path(&self, mut inode: u64) -> OsString {
         let mut names = Vec::new();
         while inode != ROOT {
-            let Ok(entry) = self.entry(inode).await else { break };
-            names.push(entry.name.clone());
+            let Ok(name) = self.with_entry(inode, |entry| entry.name.clone()).await else { break };
+            names.push(name);
             inode = self.parent(inode);
         }
         names.reverse();
@@ -195,14 +188,13 @@ impl Tree {
         Ok(target.freeze())
     }
 
-    /// The extended attributes of an entry; none where its repository has none.
+    /// The extended attributes of an entry; `None` where it or its repository has none.
     ///
     /// # Errors
     /// As [`Tree::attributes`].
-    pub async fn extended_attributes(&self, inode: u64) -> Result<Vec<(String, Vec<u8>)>, TreeError> {
-        let entry = self.entry(inode).await?;
-        let all = entry.attributes.as_ref().and_then(|attributes| attributes.extended.as_deref()).unwrap_or_default();
-        Ok(all.iter().map(|one| (one.name.clone(), one.value.clone())).collect())
+    pub async fn extended_attributes(&self, inode: u64) -> Result<Option<Arc<[ExtendedAttribute]>>, TreeError> {
+        self.with_entry(inode, |entry| entry.attributes.as_ref().and_then(|attributes| attributes.extended.clone()))
+            .await
     }
 
     /// Opens a file.
@@ -265,15 +257,19 @@ impl Tree {
 
     /// An entry by its inode.
     async fn entry(&self, inode: u64) -> Result<SourceEntry, TreeError> {
+        self.with_entry(inode, SourceEntry::clone).await
+    }
+
+    /// Looks at an entry by its inode.
+    async fn with_entry<T>(&self, inode: u64, look: impl FnOnce(&SourceEntry) -> T) -> Result<T, TreeError> {
         if inode == ROOT {
             return Ok(match &self.roots {
-                Roots::Directory(entry) => (**entry).clone(),
-                Roots::Entries(_) => SourceEntry::directory(OsString::new()),
+                Roots::Directory(entry) => look(entry),
+                Roots::Entries(_) => look(&SourceEntry::directory(OsString::new())),
             });
         }
         let parent = self.directories().parent(inode).ok_or(TreeError::NotFound)?;
-        let listing = self.listing(parent).await?;
-        listing.entry(inode).cloned().ok_or(TreeError::NotFound)
+        self.listing(parent).await?.entry(inode).map(look).ok_or(TreeError::NotFound)
     }
 
     /// The entries of a directory: from memory, or read.
@@ -308,7 +304,7 @@ impl Tree {
         };
         let mut directories = self.directories();
         let first = directories.introduce(directory, object, entries.len());
-        directories.hold(directory, entries.len(), self.options.entries);
+        directories.hold(directory, entries.len(), self.most_entries);
         Ok(Arc::new(DirectoryListing::new(entries, first)))
     }
 

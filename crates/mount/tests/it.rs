@@ -1,4 +1,5 @@
 //! Snapshots of trees, and what a file system shows of them.
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 use bytes::Bytes;
 use lifeboat_bucket::{BlobStore, Entry, ListOptions, Memory};
@@ -163,7 +164,7 @@ async fn an_inode_stays_what_it_was_however_much_was_forgotten() {
             match known.kind {
                 NodeKind::Directory => {
                     let listed = tree.list(inode, 0, usize::MAX).await.unwrap();
-                    let names: Vec<OsString> = listed.into_iter().map(|(entry, _)| entry.name).collect();
+                    let names: Vec<OsString> = listed.into_iter().map(|entry| entry.name).collect();
                     let mut below: Vec<OsString> = fs::read_dir(ground.tree().join(path))
                         .unwrap()
                         .map(|entry| entry.unwrap().file_name())

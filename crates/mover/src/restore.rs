@@ -40,6 +40,7 @@ use std::sync::atomic::Ordering;
 use tokio::sync::{Semaphore, mpsc};
 use walk::Walk;
 
+pub use names::refusal as name_refusal;
 pub use options::{EntryFailure, Existing, RestoreOptions, RestoreReport};
 pub use saved_device::{SavedDevice, saved_device};
 

@@ -7,7 +7,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::os::unix::ffi::OsStrExt;
 
 /// The reason for which a name cannot be one of a file; `None` for one that can.
-pub(super) fn refusal(name: &OsStr) -> Option<&'static str> {
+pub fn refusal(name: &OsStr) -> Option<&'static str> {
     match name.as_bytes() {
         b"" => Some("its name is empty"),
         b"." | b".." => Some("its name stands for another directory"),
