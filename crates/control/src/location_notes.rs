@@ -5,7 +5,7 @@ use crate::world::Meta;
 use lifeboat_api::NamespacedName;
 use lifeboat_api::{BackupStorageLocation, BackupStorageLocationSpec};
 use lifeboat_lifecycle::passed_over::PassedOver;
-use lifeboat_store::{ConditionalPuts, ProbeResult, RestoreReader, SnapshotList};
+use lifeboat_store::{ConditionalPuts, ProbeResult, ReadingRestore, SnapshotList};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
 use std::sync::{Mutex, PoisonError};
@@ -38,11 +38,11 @@ struct LocationNote {
     /// The list of such snapshots with which that begins, because the time was not enough for it before.
     kept_snapshots_first: Option<SnapshotList>,
     /// The restores that read backups in it, and when they were looked for.
-    readers: Option<(Instant, Vec<RestoreReader>)>,
+    reading: Option<(Instant, Vec<ReadingRestore>)>,
 }
 
 /// Time for which the restores that were found in a location count: many deletions may begin at once.
-pub(crate) const READERS_COUNT: Duration = Duration::from_secs(60);
+pub(crate) const READING_VALID: Duration = Duration::from_secs(60);
 
 impl LocationNotes {
     fn with<R>(&self, location: NamespacedName, use_it: impl FnOnce(&mut LocationNote) -> R) -> R {
@@ -140,16 +140,16 @@ impl LocationNotes {
     }
 
     /// The restores that read backups in a location, as far as they were looked for lately.
-    pub(crate) fn readers(&self, location: NamespacedName, now: Instant) -> Option<Vec<RestoreReader>> {
+    pub(crate) fn reading_restores(&self, location: NamespacedName, now: Instant) -> Option<Vec<ReadingRestore>> {
         self.with(location, |note| {
-            let (found, readers) = note.readers.as_ref()?;
-            (now.saturating_duration_since(*found) < READERS_COUNT).then(|| readers.clone())
+            let (found, reading) = note.reading.as_ref()?;
+            (now.saturating_duration_since(*found) < READING_VALID).then(|| reading.clone())
         })
     }
 
     /// Notes which restores read backups in a location.
-    pub(crate) fn note_readers(&self, location: NamespacedName, now: Instant, readers: Vec<RestoreReader>) {
-        self.with(location, |note| note.readers = Some((now, readers)));
+    pub(crate) fn note_reading_restores(&self, location: NamespacedName, now: Instant, reading: Vec<ReadingRestore>) {
+        self.with(location, |note| note.reading = Some((now, reading)));
     }
 
     /// Forgets locations that are gone.

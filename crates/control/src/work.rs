@@ -15,7 +15,7 @@ mod next_backups;
 mod own_files;
 pub(crate) mod pending;
 mod probe;
-mod readers;
+mod reading_restores;
 pub(crate) mod repository;
 pub(crate) mod restore;
 pub(crate) mod running;

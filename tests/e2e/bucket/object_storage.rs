@@ -1,7 +1,7 @@
 //! Into a real S3 server and back.
 
 use crate::support::{Run, program, run};
-use lifeboat_testbed::{Fault, Nth, Proxy, Rule, S3Server};
+use lifeboat_testbed::S3Server;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -60,25 +60,4 @@ fn a_namespace_goes_into_object_storage_and_back_under_another_name() {
     };
     assert_eq!(names("s3-back"), names("s3-walk"));
     assert_eq!(names("s3-back").lines().count(), 21);
-}
-
-/// Such a server answers each request for a part with the whole object.
-#[test]
-fn an_archive_is_whole_for_verify_where_the_store_ignores_ranges() {
-    let mut location = Location::new("ranges");
-    let run = location.local(&["backup", "one", "--include-namespaces", "default"]);
-    assert_eq!(run.code, 0, "{run:?}");
-    let proxy = Proxy::start(location.server.endpoint(), None).expect("a proxy");
-    proxy.script(vec![Rule::new("GET", "*", Nth::Every, Fault::IgnoreRange)]);
-    location.url = format!("s3://ranges/deep/er?region=us-east-1&endpoint={}", proxy.url());
-    for line in [
-        &["verify", "one"][..],
-        &["restore", "r", "--from-backup", "one", "--namespace-mappings", "default:ranges-back"],
-    ] {
-        let run = location.local(line);
-        assert_eq!(run.code, 0, "{run:?}");
-    }
-    let verified = location.local(&["verify", "one"]);
-    assert!(verified.out.starts_with("one: OK, 9 files"), "{verified:?}");
-    assert!(proxy.is_met());
 }

@@ -141,7 +141,7 @@ impl World {
             return "";
         }
         let pause = self.throw(2000) as u64;
-        std::thread::sleep(Duration::from_millis(pause));
+        std::thread::park_timeout(Duration::from_millis(pause));
         self.clusters[number].kill();
         self.clusters[number].start(0);
         ", and its server was killed meanwhile"

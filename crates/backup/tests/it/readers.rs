@@ -34,18 +34,23 @@ async fn ground() -> Ground {
         ground.put(object).await;
     }
     for name in ["archive", "job"] {
-        let volume = format!("pv-{name}");
-        ground
-            .put(json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": volume},
-            "spec": {"nfs": {"server": "nas", "path": "/"}, "claimRef": {"namespace": "shop", "name": name}}}))
-            .await;
-        ground
-            .put(json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
-            "metadata": {"name": name, "namespace": "shop", "uid": format!("u-{name}")},
-            "spec": {"volumeName": volume}, "status": {"phase": "Bound"}}))
-            .await;
+        put_claim(&ground, name).await;
     }
     ground
+}
+
+/// A claim with its volume.
+async fn put_claim(ground: &Ground, name: &str) {
+    let volume = format!("pv-{name}");
+    ground
+        .put(json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": volume},
+            "spec": {"nfs": {"server": "nas", "path": "/"}, "claimRef": {"namespace": "shop", "name": name}}}))
+        .await;
+    ground
+        .put(json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+            "metadata": {"name": name, "namespace": "shop", "uid": format!("u-{name}")},
+            "spec": {"volumeName": volume}, "status": {"phase": "Bound"}}))
+        .await;
 }
 
 fn request() -> Request {
@@ -174,6 +179,27 @@ async fn a_reader_pod_that_no_node_takes_is_an_error_with_its_words() {
     let told = serde_json::to_string(&outcome.results).expect("JSON");
     let words = "does not run after 5 s (--resource-timeout): Unschedulable: 0/3 nodes are available";
     assert_eq!(told.matches(words).count(), 2, "{told}");
+    assert_eq!((readers(&ground).await, pod_volumes(&ground).await), (Vec::new(), Vec::new()));
+}
+
+/// A hundred claims whose pods no node takes would otherwise wait one after the other.
+#[tokio::test]
+async fn when_no_reader_pod_runs_the_others_are_not_waited_for() {
+    let ground = ground().await;
+    for n in 0..10 {
+        put_claim(&ground, &format!("more-{n}")).await;
+    }
+    let (env, mut request) = (ground.env(ground.store()), request());
+    request.settings.resource_timeout = lifeboat_api::Duration::from_secs(5);
+    let cluster = Cluster { schedules: false, ends_in: DataPathPhase::Completed };
+    let outcome = tokio::select! {
+        outcome = Box::pin(run(&request, &env)) => outcome.expect("an outcome"),
+        () = cluster.serve(&ground) => unreachable!("it serves for ever"),
+    };
+    let told = serde_json::to_string(&outcome.results).expect("JSON");
+    let passed_over =
+        "no reader pod is made for the claim, because none of this backup has run so far: the reader pod shop/";
+    assert_eq!((outcome.backup.status.unprotected_volumes, told.matches(passed_over).count()), (12, 4), "{told}");
     assert_eq!((readers(&ground).await, pod_volumes(&ground).await), (Vec::new(), Vec::new()));
 }
 

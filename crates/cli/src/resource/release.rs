@@ -99,7 +99,7 @@ impl RulesReleaseArgs {
         for name in &self.names {
             match all.iter().find(|expiry| expiry.backup.metadata.name == *name) {
                 None => return Err(missing::<Backup>(name)),
-                Some(expiry) if expiry.is_kept_by_rules() => chosen.push(expiry),
+                Some(expiry) if expiry.is_kept_by_schedule() => chosen.push(expiry),
                 Some(_) => writeln!(std::io::stderr(), "Backup \"{name}\" is kept by no rules.")?,
             }
         }
@@ -134,17 +134,17 @@ impl RulesReleaseArgs {
     }
 }
 
-/// Returns the backups of a schedule that rules keep.
-pub(crate) fn kept_by_rules<'f>(all: &'f [BackupExpiry], schedule: &str) -> Vec<&'f BackupExpiry> {
+/// Returns the backups of a schedule that it keeps: by its rules, or as the last good one.
+pub(crate) fn kept_by_schedule<'f>(all: &'f [BackupExpiry], schedule: &str) -> Vec<&'f BackupExpiry> {
     let label = label_value(schedule);
     let of_it = all.iter().filter(|expiry| schedule_label(&expiry.backup).as_deref() == Some(label.as_str()));
-    of_it.filter(|expiry| expiry.is_kept_by_rules()).collect()
+    of_it.filter(|expiry| expiry.is_kept_by_schedule()).collect()
 }
 
 /// Returns the backups of a schedule that are released with it: those that rules keep, and where the last good one stays without rules, all
 /// others of its cluster too, each of which would be the last good one after it.
 pub(crate) fn to_be_released<'f>(all: &'f [BackupExpiry], schedule: &str) -> Vec<&'f BackupExpiry> {
-    let kept = kept_by_rules(all, schedule);
+    let kept = kept_by_schedule(all, schedule);
     let source = |expiry: &&BackupExpiry| (expiry.is_own, expiry.source.clone());
     let without_rules: Vec<_> = kept.iter().copied().filter(is_last_good).map(|expiry| source(&expiry)).collect();
     let label = label_value(schedule);
@@ -153,7 +153,7 @@ pub(crate) fn to_be_released<'f>(all: &'f [BackupExpiry], schedule: &str) -> Vec
     let is_released = |expiry: &&BackupExpiry| is_released(&expiry.backup.metadata);
     let is_next =
         |expiry: &&BackupExpiry| is_good(expiry) && !is_released(expiry) && without_rules.contains(&source(expiry));
-    all.iter().filter(is_of_it).filter(|expiry| expiry.is_kept_by_rules() || is_next(expiry)).collect()
+    all.iter().filter(is_of_it).filter(|expiry| expiry.is_kept_by_schedule() || is_next(expiry)).collect()
 }
 
 fn is_last_good(expiry: &&BackupExpiry) -> bool {
@@ -320,11 +320,11 @@ mod tests {
         assert_eq!(becomes, [&ExpiryOutcome::Goes(over); 2]);
         let expected = "2 backups of schedule nightly stay until somebody releases them, because its rules have kept them: nightly-20261121030000, \
                         nightly-20261122030000 (`expiry --release --schedule nightly`).";
-        assert_eq!(staying("nightly", &kept_by_rules(&all, "nightly")).as_deref(), Some(expected));
-        assert_eq!(staying("other", &kept_by_rules(&all, "other")), None);
+        assert_eq!(staying("nightly", &kept_by_schedule(&all, "nightly")).as_deref(), Some(expected));
+        assert_eq!(staying("other", &kept_by_schedule(&all, "other")), None);
         let expected = "The deletion of schedule nightly releases 2 backups that its rules keep: nightly-20261121030000, \
                         nightly-20261122030000. Each goes when its time is over.";
-        assert_eq!(released_with("nightly", &kept_by_rules(&all, "nightly")).as_deref(), Some(expected));
+        assert_eq!(released_with("nightly", &kept_by_schedule(&all, "nightly")).as_deref(), Some(expected));
     }
 
     #[test]
@@ -336,7 +336,7 @@ mod tests {
             annotations.entry("lifeboat.io/source-cluster".to_owned()).or_insert_with(|| "here".to_owned());
         }
         let all = expiries(&lists, &TimeZone::UTC, now());
-        let kept = kept_by_rules(&all, "nightly");
+        let kept = kept_by_schedule(&all, "nightly");
         assert_eq!(days(&kept), ["22"], "the last good one of this cluster");
         let stays = "1 backup of schedule nightly stays until somebody releases it, because it is the last good one: nightly-20261122030000 \
                      (`expiry --release --schedule nightly`).";

@@ -84,9 +84,10 @@ pub struct BackupExpiry {
 }
 
 impl BackupExpiry {
-    /// Tells whether rules keep the backup, here or in the cluster that has made it.
+    /// Returns true if the schedule of the backup keeps it: its rules, here or in the cluster that has made it, or because it is the last
+    /// good one.
     #[must_use]
-    pub fn is_kept_by_rules(&self) -> bool {
+    pub fn is_kept_by_schedule(&self) -> bool {
         let by_rules = |keeper: &Keeper| !matches!(keeper, Keeper::Hold(_));
         let has_rules = |said: KeptBy| said.released.is_none() && said.rules.is_some();
         let recorded = KeptBy::of(&self.backup.metadata).filter(|_| !self.is_own).and_then(Result::ok);
@@ -154,7 +155,7 @@ fn waits_for(requests: &ByBackup<'_>, backup: &Backup) -> Option<String> {
         let claims = claims_waited_for(request)?;
         Some(format!("claims that have no volume yet ({claims}): {}", way_out_of_claims(request)))
     });
-    claims.or_else(|| requests.reader_waited_for(backup).map(str::to_owned))
+    claims.or_else(|| requests.restore_waited_for(backup).map(str::to_owned))
 }
 
 #[cfg(test)]

@@ -67,8 +67,8 @@ impl<'r> ByBackup<'r> {
     }
 
     /// The restore elsewhere for which a request for this very backup waits, as it says itself.
-    pub fn reader_waited_for(&self, backup: &Backup) -> Option<&'r str> {
-        self.meant(backup).find_map(reader_waited_for)
+    pub fn restore_waited_for(&self, backup: &Backup) -> Option<&'r str> {
+        self.meant(backup).find_map(restore_waited_for)
     }
 
     fn meant<'s>(&'s self, backup: &'s Backup) -> impl Iterator<Item = &'r DeleteBackupRequest> + use<'r, 's> {
@@ -138,7 +138,7 @@ pub fn way_out_of_claims(request: &DeleteBackupRequest) -> String {
 
 /// A restore of another cluster or namespace, or of a command, that reads a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ForeignReader {
+pub struct ForeignRestore {
     /// Its name.
     pub restore: String,
     /// The place where it runs, after its name.
@@ -147,7 +147,7 @@ pub struct ForeignReader {
     pub until: Timestamp,
 }
 
-impl ForeignReader {
+impl ForeignRestore {
     /// Its name and place, by which it is known among what requests say.
     #[must_use]
     pub fn named(&self) -> String {
@@ -155,7 +155,7 @@ impl ForeignReader {
     }
 }
 
-impl fmt::Display for ForeignReader {
+impl fmt::Display for ForeignRestore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let until = Time::new(self.until);
         write!(
@@ -168,14 +168,14 @@ impl fmt::Display for ForeignReader {
 
 /// The restore of another cluster or namespace, or of a command, for which a request waits, for people, as it says itself; `None` for one
 /// that does not wait, or has begun.
-pub fn reader_waited_for(request: &DeleteBackupRequest) -> Option<&str> {
+pub fn restore_waited_for(request: &DeleteBackupRequest) -> Option<&str> {
     let is_new = matches!(request.status.phase, None | Some(DeleteBackupRequestPhase::New));
     request.metadata.annotations.get(well_known::ANNOTATION_WAITS_FOR_RESTORE).filter(|_| is_new).map(String::as_str)
 }
 
 /// Says in a request for which restore it waits.
-pub fn tell_of_reader(request: &mut DeleteBackupRequest, reader: &ForeignReader) {
-    request.metadata.annotations.insert(well_known::ANNOTATION_WAITS_FOR_RESTORE.to_owned(), reader.to_string());
+pub fn tell_of_restore(request: &mut DeleteBackupRequest, restore: &ForeignRestore) {
+    request.metadata.annotations.insert(well_known::ANNOTATION_WAITS_FOR_RESTORE.to_owned(), restore.to_string());
 }
 
 /// Returns true if the deletion of a backup is asked for, and not refused yet.
@@ -192,7 +192,7 @@ pub fn reads(restore: &Restore, backup: &str) -> bool {
 
 /// The message for people that a backup is not deleted because this restore reads it.
 #[must_use]
-pub fn refusal_for_reader(backup: &str, restore: &str) -> String {
+pub fn refusal_for_restore(backup: &str, restore: &str) -> String {
     format!(
         "the restore {restore} reads the backup and has not ended: delete the backup when the restore has ended, cancel the restore \
          (`restore cancel {restore}`), or {}",
@@ -202,12 +202,12 @@ pub fn refusal_for_reader(backup: &str, restore: &str) -> String {
 
 /// The message for people that a backup is not deleted because a restore elsewhere reads it.
 #[must_use]
-pub fn refusal_for_foreign_reader(backup: &str, reader: &ForeignReader) -> String {
-    let until = Time::new(reader.until);
+pub fn refusal_for_foreign_restore(backup: &str, restore: &ForeignRestore) -> String {
+    let until = Time::new(restore.until);
     format!(
         "{} reads the backup and has not ended; it counts until {until}, unless it gives another sign of life: delete the backup when the \
          restore has ended, or {}",
-        reader.named(),
+        restore.named(),
         waiting(backup)
     )
 }

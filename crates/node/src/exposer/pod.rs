@@ -11,7 +11,7 @@ use lifeboat_api::well_known::{
     VARIABLE_MOVER_ATTEMPT, VARIABLE_SCRATCH,
 };
 use lifeboat_api::{Duration, NodeOs};
-use lifeboat_volume::mover_pod::{GRACE_SECONDS, READER_CAPABILITIES, WRITER_CAPABILITIES, container_security};
+use lifeboat_volume::mover_pod::{BACKUP_CAPABILITIES, GRACE_SECONDS, RESTORE_CAPABILITIES, container_security};
 use serde_json::{Value, json};
 
 /// The mount of the cache volume, and its name.
@@ -291,7 +291,7 @@ fn security_of_container(parts: &PodParts<'_>, is_windows: bool) -> Value {
     if parts.config.is_privileged && is_pod_volume {
         return json!({"privileged": true});
     }
-    let needed: &[&str] = if parts.transfer.kind.is_backup() { &READER_CAPABILITIES } else { &WRITER_CAPABILITIES };
+    let needed: &[&str] = if parts.transfer.kind.is_backup() { &BACKUP_CAPABILITIES } else { &RESTORE_CAPABILITIES };
     container_security(needed)
 }
 

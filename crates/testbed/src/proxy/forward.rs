@@ -271,11 +271,6 @@ impl ProxyState {
                 self.effect(request).await?;
                 text(status, body)
             }
-            Some(Fault::IgnoreRange) => {
-                let mut request = request;
-                request.headers_mut().remove("range");
-                self.unbroken(request).await
-            }
             Some(Fault::Truncate(most)) => Ok(self.pass(request.map(whole)).await?.map(|body| truncated(body, most))),
             Some(Fault::Shorten(most)) => {
                 let (mut parts, body) = self.pass(request.map(whole)).await?.into_parts();

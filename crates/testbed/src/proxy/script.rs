@@ -74,8 +74,6 @@ pub enum Fault {
         /// The body.
         body: String,
     },
-    /// It is passed on without its range, as a server does that knows none.
-    IgnoreRange,
     /// The answer's body ends after this many bytes: the connection is closed.
     Truncate(usize),
     /// The answer's body ends after this many bytes as if it were whole: its length is a lie.

@@ -18,7 +18,7 @@ pub use fill::{FilledClaim, MoverPods, UnfilledClaim, UnfilledState};
 pub use killed::{MOST_ATTEMPTS, MoverEnd};
 pub use objects::{PASSWORD, SECRET_AT};
 pub use placement::MoverPlacement;
-pub use rights::{GRACE_SECONDS, READER_CAPABILITIES, WRITER_CAPABILITIES, container_security};
+pub use rights::{BACKUP_CAPABILITIES, GRACE_SECONDS, RESTORE_CAPABILITIES, container_security};
 pub use settings::{ClaimToFill, MoverPodSettings, SecretFiles};
 pub(crate) use state::waits_for;
 pub use sweep::SweptMover;

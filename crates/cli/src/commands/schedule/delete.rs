@@ -1,7 +1,7 @@
 //! `lifeboat schedule delete`.
 
 use crate::resource::expiry::lists;
-use crate::resource::release::{kept_by_rules, release, released_with, staying, to_be_released};
+use crate::resource::release::{kept_by_schedule, release, released_with, staying, to_be_released};
 use crate::resource::{DeleteArgs, chosen, together};
 use anyhow::Result;
 use clap::Args;
@@ -41,7 +41,7 @@ pub(crate) async fn delete(args: &ScheduleDeleteArgs, globals: &Globals) -> Resu
     let all = expiries(&lists, &TimeZone::UTC, now);
     let told = |name: &String| match args.release_backups {
         true => released_with(name, &to_be_released(&all, name)),
-        false => staying(name, &kept_by_rules(&all, name)),
+        false => staying(name, &kept_by_schedule(&all, name)),
     };
     let consequences = |found: &[Schedule]| -> Vec<String> {
         found.iter().filter_map(|schedule| told(&schedule.metadata.name)).collect()

@@ -107,7 +107,7 @@ fn a_backup_that_a_restore_reads_stays_and_a_deletion_waits_when_asked() {
             }
             let target = DeletionTarget::of(&request, &world, None, NOW);
             let said = (target.refusal(&request), target.waits_for(&request).map(|restore| restore.name.clone()));
-            let expected = (reads.then(|| refusal_for_reader("b", "r")), (reads && waits).then(|| "r".to_owned()));
+            let expected = (reads.then(|| refusal_for_restore("b", "r")), (reads && waits).then(|| "r".to_owned()));
             assert_eq!(said, expected, "{phase:?} {backup} {waits}");
             // One that has begun goes to its end.
             read.status.phase = Some(BackupPhase::Deleting);
@@ -213,7 +213,7 @@ async fn a_deletion_is_counted_when_the_backup_is_gone() {
         let target = DeletionTarget {
             backup: Some((backup, Ok(location))),
             restores: vec![],
-            readers: vec![],
+            reading: vec![],
             others: vec![],
             failed: vec![],
             now: NOW,
@@ -308,7 +308,7 @@ fn a_deletion_takes_nothing_of_another_namespace() {
 fn what_cannot_be_deleted_is_said_before_anything_is_changed() {
     let mut request = DeleteBackupRequest::default();
     let mut target =
-        DeletionTarget { backup: None, restores: vec![], readers: vec![], others: vec![], failed: vec![], now: NOW };
+        DeletionTarget { backup: None, restores: vec![], reading: vec![], others: vec![], failed: vec![], now: NOW };
     let why = |request: &DeleteBackupRequest, target: &DeletionTarget| target.check(request).err();
     assert_eq!(why(&request, &target).as_deref(), Some("spec.backupName is required"));
     request.spec.backup_name = "b".into();
@@ -409,7 +409,7 @@ async fn a_deletion_waits_for_a_claim_with_a_snapshot_thirty_days_at_most() {
     let target = || DeletionTarget {
         backup: Some((backup.clone(), Ok(location.clone()))),
         restores: vec![],
-        readers: vec![],
+        reading: vec![],
         others: vec![],
         failed: vec![],
         now: NOW,
@@ -465,7 +465,7 @@ async fn a_deletion_that_waits_for_a_restore_says_nothing_of_claims() {
     let target = DeletionTarget {
         backup: Some((backup, Err(NoLocation::NoDefault))),
         restores: vec![],
-        readers: vec![crate::stub::named("r")],
+        reading: vec![crate::stub::named("r")],
         others: vec![],
         failed: vec![],
         now: NOW,
@@ -544,7 +544,7 @@ async fn a_deletion_waits_for_a_restore_of_another_cluster_or_is_refused() {
             reads: Some(reads),
         };
         store.claim_restore(&owner, now).await.unwrap();
-        let found = foreign_reader(&context, &backup, &location, &store).await.unwrap();
+        let found = foreign_restore(&context, &backup, &location, &store).await.unwrap();
         assert_eq!(found.is_some(), expected.is_some(), "{what}");
         let Some((reader, place)) = found.zip(expected) else {
             store.release_restore(&owner).await.unwrap();
@@ -554,7 +554,7 @@ async fn a_deletion_waits_for_a_restore_of_another_cluster_or_is_refused() {
         let target = || DeletionTarget {
             backup: Some((backup.clone(), Ok(location.clone()))),
             restores: vec![],
-            readers: vec![],
+            reading: vec![],
             others: vec![],
             failed: vec![],
             now: NOW,
@@ -569,7 +569,7 @@ async fn a_deletion_waits_for_a_restore_of_another_cluster_or_is_refused() {
             let request = context.client.create(&name, &request).await.unwrap().unwrap();
             let deleted = delete(&context, request, target()).await;
             let after = context.client.get::<DeleteBackupRequest>(&name).await.unwrap().unwrap();
-            let told = lifeboat_lifecycle::phase::request::reader_waited_for(&after).map(str::to_owned);
+            let told = lifeboat_lifecycle::phase::request::restore_waited_for(&after).map(str::to_owned);
             match waits {
                 true => {
                     assert!(matches!(deleted, Err(StepError::NotYet(_))), "{what}: {deleted:?}");

@@ -93,8 +93,8 @@ async fn a_mover_runs_where_the_pod_of_its_claim_is_to_run() {
                  - patchData: '{\"spec\":{\"nodeSelector\":{\"disk\":\"new\"}}}'\n";
     ground.request.settings.resource_modifiers =
         Some(RulesText { source: "a file".to_owned(), text: rules.to_owned() });
-    let (sender, mut seen) = tokio::sync::mpsc::unbounded_channel();
-    ground.react("Pod", move |one| drop(sender.send(one["spec"].clone())));
+    let (sender, mut seen) = tokio::sync::mpsc::channel(8);
+    ground.react("Pod", move |one| drop(sender.try_send(one["spec"].clone())));
     let (_, _, errors) = ended(&ground).await;
     let mover = seen.try_recv().unwrap();
     assert_eq!(

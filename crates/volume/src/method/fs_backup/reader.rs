@@ -11,7 +11,7 @@ use crate::method::fs_backup::settings::FileBackupSettings;
 use crate::method::lock::lock;
 use lifeboat_api::Backup;
 use lifeboat_api::well_known::{LABEL_BACKUP_UID, LABEL_READER_OF_BACKUP, NODE_AGENT};
-use lifeboat_cluster::{Cluster, ClusterError, ListRequest, WriteBody};
+use lifeboat_cluster::{Access, AccessRequest, Cluster, ClusterError, ListRequest, WriteBody};
 use lifeboat_object::{ApiResource, ResultScope};
 use lifeboat_operation::Operation;
 use serde_json::Value;
@@ -44,6 +44,15 @@ pub(super) struct Readers {
     facts: OnceCell<ReaderFacts>,
     /// The claims whose pods may be there.
     made: Mutex<BTreeSet<ClaimKey>>,
+    outcomes: Mutex<Outcomes>,
+}
+
+/// The outcomes of the reader pods of a backup so far.
+#[derive(Debug, Default)]
+struct Outcomes {
+    has_run: bool,
+    /// The reason of the first one that did not run in time.
+    late: Option<String>,
 }
 
 impl Readers {
@@ -55,6 +64,7 @@ impl Readers {
             places: Semaphore::new(AT_ONCE),
             facts: OnceCell::new(),
             made: Mutex::default(),
+            outcomes: Mutex::default(),
         }
     }
 
@@ -69,6 +79,8 @@ impl Readers {
     /// The reason for people, with the words of the cluster.
     pub(super) async fn running(&self, claim: &Claim) -> Result<SavedPod, String> {
         let facts = self.facts.get_or_try_init(|| self.look()).await?;
+        self.may_remove(&claim.key.namespace).await?;
+        self.give_up_all()?;
         let pod = ReaderPod {
             backup: &self.settings.backup,
             claim,
@@ -84,6 +96,26 @@ impl Readers {
         let name = reader_pod_name(&self.settings.backup, &claim.key);
         let uid = self.make(pod, &name).await?;
         self.wait(&claim.key.namespace, &name, &uid).await
+    }
+
+    /// Makes sure that a pod is not made which nobody may remove: installations of older versions may lack the right.
+    async fn may_remove(&self, namespace: &str) -> Result<(), String> {
+        let request = AccessRequest { verb: "delete", group: "", resource: "pods", namespace };
+        let access = self.cluster.access(request).await;
+        let access = access.map_err(|e| format!("ask whether reader pods may be deleted in {namespace}: {e}"))?;
+        let Access::Denied(why) = access else { return Ok(()) };
+        let why = if why.is_empty() { why } else { format!(" ({why})") };
+        Err(format!(
+            "no reader pod is made for the claim, because the server may not delete pods in {namespace}{why}, and it would stay: install the \
+             rights of this version (`install`)"
+        ))
+    }
+
+    /// Fails once a pod was waited for to no avail while no other has run: each of those that follow would take as long.
+    fn give_up_all(&self) -> Result<(), String> {
+        let outcomes = lock(&self.outcomes);
+        let Some(why) = outcomes.late.as_ref().filter(|_| !outcomes.has_run) else { return Ok(()) };
+        Err(format!("no reader pod is made for the claim, because none of this backup has run so far: {why}"))
     }
 
     /// Reads the image of the server where it is not known, and the tolerations of the node agents.
@@ -151,7 +183,10 @@ impl Readers {
                 Ok(found) => {
                     let pod = found.and_then(|body| serde_json::from_slice::<Value>(&body).ok());
                     match (ReaderState::of(pod.as_ref(), uid), pod) {
-                        (ReaderState::Running, Some(pod)) => return SavedPod::of(&pod),
+                        (ReaderState::Running, Some(pod)) => {
+                            lock(&self.outcomes).has_run = true;
+                            return SavedPod::of(&pod);
+                        }
                         (ReaderState::Lost(why), _) => {
                             return Err(format!("the reader pod {namespace}/{name} does not hold the volume: {why}"));
                         }
@@ -163,7 +198,9 @@ impl Readers {
                 Err(e) => return Err(format!("look at the reader pod {namespace}/{name}: {e}")),
             }
             if Instant::now() + pause > deadline {
-                return Err(self.late(namespace, name, uid, &why).await);
+                let why = self.late(namespace, name, uid, &why).await;
+                lock(&self.outcomes).late.get_or_insert_with(|| why.clone());
+                return Err(why);
             }
             sleep(pause).await;
             pause = (pause * 2).min(longest);

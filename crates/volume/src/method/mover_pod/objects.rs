@@ -1,7 +1,7 @@
 //! The pod of a mover, and its Secret. Pure.
 
 use super::killed::MOST_ATTEMPTS;
-use super::rights::{GRACE_SECONDS, WRITER_CAPABILITIES, container_security};
+use super::rights::{GRACE_SECONDS, RESTORE_CAPABILITIES, container_security};
 use super::settings::{ClaimToFill, MoverPodSettings};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -70,7 +70,7 @@ impl MoverObjects<'_> {
             "name": "mover", "image": settings.image, "command": [PROGRAM], "args": self.arguments(),
             "env": [{"name": VARIABLE_SCRATCH, "value": SCRATCH_FOLDER}],
             "terminationMessagePolicy": "FallbackToLogsOnError",
-            "securityContext": container_security(&WRITER_CAPABILITIES),
+            "securityContext": container_security(&RESTORE_CAPABILITIES),
         });
         let mut mounts = vec![
             json!({"name": "repository", "mountPath": SECRET_AT, "readOnly": true}),

@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 /// nobody reaches.
 pub const GRACE_SECONDS: u32 = 1;
 /// The most that a mover may do with the files of a volume into which it writes.
-pub const WRITER_CAPABILITIES: [&str; 5] = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "MKNOD"];
+pub const RESTORE_CAPABILITIES: [&str; 5] = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "MKNOD"];
 /// The most that a mover may do with the files of a volume that it only reads.
-pub const READER_CAPABILITIES: [&str; 1] = ["DAC_READ_SEARCH"];
+pub const BACKUP_CAPABILITIES: [&str; 1] = ["DAC_READ_SEARCH"];
 
 /// The security context of a mover's container with these capabilities, which are all that it has.
 #[must_use]

@@ -165,6 +165,15 @@ impl Promise {
         kept
     }
 
+    /// Notes that what keeps the backups of a group changes now: those that are promised of it are not free before.
+    pub(super) fn changes(&mut self, group: &Group, now: Timestamp) {
+        let both = [true, false].into_iter().flat_map(|its| self.promised(group, its));
+        let promised: BTreeSet<String> = both.map(str::to_owned).collect();
+        for name in promised {
+            self.saved.get_mut(&name).into_iter().for_each(|saved| saved.free = now);
+        }
+    }
+
     /// Returns true if the newest backup of a cluster was older than `by` at a look, or there was none.
     fn is_unseen(&self, cluster: &str, looked: Timestamp, by: SignedDuration) -> bool {
         let of_it = self.saved.values().filter(|saved| saved.of.0 == cluster && saved.made <= looked);

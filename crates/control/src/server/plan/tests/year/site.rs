@@ -278,6 +278,7 @@ impl Site {
             let group = saved.of.clone();
             shared.promise.saved.remove(&name);
             shared.promise.may_end(&group);
+            shared.promise.changes(&group, shared.now);
         }
         shared.bucket.remove(&name);
         backup.iter().for_each(|backup| self.world.backups.remove(&ObjectIdentity::of(&backup.metadata)));
@@ -385,6 +386,7 @@ impl Site {
             is_released: false,
             free: shared.now,
         };
+        shared.promise.changes(&saved.of, shared.now);
         shared.promise.saved.insert(name.clone(), saved);
         shared.bucket.insert(name, (backup.clone(), self.actor.cluster.clone()));
         self.world.backups.put(backup);
