@@ -141,7 +141,6 @@ mod tests {
             bucket: "s3://b?region=r".to_owned(),
             start_timeout: Duration::from_secs(40),
             files: SecretFiles([("password".to_owned(), b"secret".to_vec())].into()),
-            ..MoverPodSettings::default()
         };
         let claim = ClaimToFill {
             namespace: "new",

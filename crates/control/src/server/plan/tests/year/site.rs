@@ -242,8 +242,8 @@ impl Site {
     /// Makes a request to delete a backup, as expiry does, or a user.
     pub(super) fn ask(&mut self, backup: &str, by: Asker, now: Timestamp) {
         self.made += 1;
-        let mut request = DeleteBackupRequest::default();
-        request.metadata = meta(format!("{backup}-{}", self.made), 0, false);
+        let metadata = meta(format!("{backup}-{}", self.made), 0, false);
+        let mut request = DeleteBackupRequest { metadata, ..DeleteBackupRequest::default() };
         request.metadata.creation_timestamp = Some(Time::new(now));
         if by == Asker::Expiry {
             let waits = (well_known::ANNOTATION_WAIT_FOR_RESTORES.to_owned(), "true".to_owned());
