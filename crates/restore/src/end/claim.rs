@@ -120,3 +120,62 @@ pub(crate) async fn claim(
     }
     Ok(owner)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stub::{RestoreFixture, Scripted, config_map};
+    use futures::FutureExt;
+    use lifeboat_action::RestoreItemOutput;
+    use std::sync::atomic::{AtomicI64, Ordering};
+    use std::sync::{Arc, Mutex};
+
+    async fn ground() -> RestoreFixture {
+        let action = Arc::new(Scripted::new(|item, _| Ok(RestoreItemOutput::with(item))));
+        RestoreFixture::new(&[config_map("a"), config_map("b")], &action).await
+    }
+
+    #[tokio::test]
+    async fn a_restore_says_in_its_claim_which_backup_it_reads_until_it_ends() {
+        let ground = ground().await;
+        let (store, said) = (ground.env.store.clone(), Arc::new(Mutex::new(Vec::new())));
+        let saying = Arc::clone(&said);
+        ground.react("ConfigMap", move |_| {
+            // A bucket in memory answers at once.
+            let claim = store.restore_claim("r").now_or_never().unwrap().unwrap().unwrap();
+            saying.lock().unwrap().push((claim.backup, claim.reads_until));
+        });
+        let outcome = ground.run().await.unwrap();
+        assert!(!outcome.is_pending());
+        let expected = ("b".to_owned(), "2026-01-01T03:00:00Z".parse().ok());
+        assert_eq!(*said.lock().unwrap(), [expected.clone(), expected]);
+        let claim = ground.env.store.restore_claim("r").await.unwrap().unwrap();
+        assert_eq!((claim.backup.as_str(), claim.reads_until), ("b", None));
+    }
+
+    #[tokio::test]
+    async fn a_restore_that_takes_long_gives_signs_of_life() {
+        let mut ground = ground().await;
+        let clock = Arc::new(AtomicI64::new(0));
+        let reading_clock = Arc::clone(&clock);
+        ground.env.operation.clock =
+            Arc::new(move || Timestamp::from_second(reading_clock.load(Ordering::Relaxed)).unwrap());
+        let reads = BackupReading { backup: "b".into(), backup_uid: String::new(), until: counts_until(&ground.env) };
+        let (request, env) = (&ground.request, &ground.env);
+        let owner = claim(&request.restore, Some(reads), &request.settings, env).await.unwrap();
+        tokio::time::pause();
+        let hours = |hours: i64| Timestamp::from_second(hours * 3600).unwrap();
+        for (past, expected) in [(2, hours(5)), (4, hours(7))] {
+            clock.store(past * 3600, Ordering::Relaxed);
+            let signs = tokio::time::timeout(BETWEEN_SIGNS + Duration::from_secs(1), give_signs(&owner, env)).await;
+            assert!(signs.is_err(), "they are given for ever");
+            let claim = env.store.restore_claim("r").await.unwrap().unwrap();
+            assert_eq!(claim.reads_until, Some(expected));
+        }
+        let mut restore = request.restore.clone();
+        restore.spec.item_operation_timeout = lifeboat_api::Duration::from_secs(4 * 3600);
+        note_run(&restore, &owner, true, env).await;
+        let claim = env.store.restore_claim("r").await.unwrap().unwrap();
+        assert_eq!(claim.reads_until, Some(hours(4 + 4 + 1)), "it reads while its operations run");
+    }
+}
