@@ -73,7 +73,7 @@ fn a_namespace_that_is_deleted_by_hand_comes_to_its_end() {
         late.code == 1 && late.err.contains("the namespace velero is being deleted: its restores were let go"),
         "{late:?}"
     );
-    assert!(late.err.contains("DataUpload moving is let go") && late.err.contains("VolumeSnapshot s"), "{late:?}");
+    assert!(late.out.contains("DataUpload moving is let go") && late.out.contains("VolumeSnapshot s"), "{late:?}");
     eventually("the end of the namespace", || ground.json(&["get", "namespace", "velero"]).is_null());
 
     // Or nobody comes, and it has no label by which it would be known.

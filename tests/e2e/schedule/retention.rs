@@ -107,7 +107,8 @@ fn the_last_good_backup_of_each_schedule_stays() {
     let ground = Ground::start();
     ground.many("shop", 3);
     let bucket = ground.directory("main", &json!({"default": true}));
-    let _server = ground.server_with("one", &ground.bed.plane.kubeconfig(), &["--garbage-collection-frequency", "2s"]);
+    // Until all backups are there nothing is kept: the first one would be for a day, as the last good one.
+    let server = ground.server_with("one", &ground.bed.plane.kubeconfig(), &["--disable-controllers", "gc"]);
     ground.until("backupstoragelocation", "main", "Available");
     ground.let_an_hour_pass("velero", "main");
     for (schedule, flags) in [("plain", ""), ("kept", " --keep-last-good")] {
@@ -116,6 +117,9 @@ fn the_last_good_backup_of_each_schedule_stays() {
         ok(&ground, &format!("backup create {schedule}-1 --from-schedule {schedule} --wait"));
     }
     ok(&ground, "backup create plain-2 --from-schedule plain --wait");
+    server.kill();
+    ground.end_lease("velero");
+    let _server = ground.server_with("two", &ground.bed.plane.kubeconfig(), &["--garbage-collection-frequency", "2s"]);
     let end = ground.get("backup", "kept-1")["status"]["startTimestamp"].as_str().expect("a start").to_owned();
     let end: jiff::Timestamp = end.parse().expect("a time");
     ground.until_gone("backup", "plain-1");

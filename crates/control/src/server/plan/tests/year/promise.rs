@@ -127,6 +127,20 @@ impl Promise {
 
     /// The names of those that are promised of a schedule: by the rules that stand in its cluster, or by those that all clusters can read.
     fn promised(&self, group: &Group, in_its_cluster: bool) -> BTreeSet<&str> {
+        self.promised_among(group, in_its_cluster, |_| true)
+    }
+
+    /// The names of all that some cluster may keep of a schedule. Another cluster does not let backups with snapshots go, and so does not
+    /// rely on them either: it keeps older ones in their place.
+    fn kept_somewhere(&self, group: &Group) -> BTreeSet<&str> {
+        let mut kept = self.promised(group, true);
+        kept.extend(self.promised(group, false));
+        kept.extend(self.promised_among(group, false, |saved| !saved.has_snapshots));
+        kept
+    }
+
+    /// The names of those that are promised of a schedule where only some of its backups count.
+    fn promised_among(&self, group: &Group, in_its_cluster: bool, counts: fn(&Saved) -> bool) -> BTreeSet<&str> {
         const NONE: Numbers = Numbers { last: 0, days: 0, weeks: 0, months: 0 };
         let (numbers, until) = match self.groups.get(group) {
             Some(Promised { current: Some(numbers), .. }) if in_its_cluster => (numbers, &None),
@@ -137,7 +151,7 @@ impl Promise {
         let mut good: Vec<(Timestamp, &str)> = self
             .saved
             .iter()
-            .filter(|(_, saved)| saved.of == *group && saved.is_good())
+            .filter(|(_, saved)| saved.of == *group && saved.is_good() && counts(saved))
             .map(|(name, saved)| (saved.run, name.as_str()))
             .collect();
         good.sort_unstable_by(|a, b| b.cmp(a));
@@ -167,8 +181,7 @@ impl Promise {
 
     /// Notes that what keeps the backups of a group changes now: those that are promised of it are not free before.
     pub(super) fn changes(&mut self, group: &Group, now: Timestamp) {
-        let both = [true, false].into_iter().flat_map(|its| self.promised(group, its));
-        let promised: BTreeSet<String> = both.map(str::to_owned).collect();
+        let promised: BTreeSet<String> = self.kept_somewhere(group).into_iter().map(str::to_owned).collect();
         for name in promised {
             self.saved.get_mut(&name).into_iter().for_each(|saved| saved.free = now);
         }
@@ -220,9 +233,8 @@ impl Promise {
     /// long. Backups that have lost their objects are left out, because they are counted by themselves.
     pub(super) fn overdue(&mut self, actors: &[Actor], ruled: &BTreeSet<Group>, now: Timestamp) -> Option<String> {
         let groups: BTreeSet<Group> = self.saved.values().map(|saved| saved.of.clone()).collect();
-        let both =
-            |group| [true, false].into_iter().flat_map(|its| self.promised(group, its)).collect::<BTreeSet<&str>>();
-        let promised: BTreeSet<String> = groups.iter().flat_map(both).map(str::to_owned).collect();
+        let kept = |group| self.kept_somewhere(group);
+        let promised: BTreeSet<String> = groups.iter().flat_map(kept).map(str::to_owned).collect();
         let last_good = self.last_good_beside_others();
         let seen: BTreeMap<String, bool> =
             groups.iter().map(|(cluster, _)| (cluster.clone(), !self.is_unseen(cluster, now, UNSEEN + SKEW))).collect();
