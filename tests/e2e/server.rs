@@ -3,9 +3,13 @@
 mod cancel;
 mod explain;
 mod hooks;
+mod leadership;
+mod left_behind;
 mod nonsense;
 mod operations;
 mod plan;
 pub(crate) mod plugins;
+mod refused;
 mod serving;
+mod sync;
 mod traces;

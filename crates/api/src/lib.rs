@@ -57,7 +57,10 @@ pub use location::{
 };
 pub use meta::{ManagedFields, ObjectMeta, OwnerReference};
 pub use namespaced_name::NamespacedName;
-pub use newest::{NoneOfSchedule, SourceCluster, choose_of_schedule, only_of_others, usable_of_schedule};
+pub use newest::{
+    BackupMaker, NoneOfSchedule, SourceCluster, choose_of_schedule, newest_of_schedule, only_of_others,
+    usable_of_schedule,
+};
 pub use operation::{OperationPhase, OperationStatus};
 pub use origin::{is_of_another_cluster, source_cluster, was_taken_over};
 pub use pod_volume::{

@@ -12,6 +12,11 @@ pub struct NamespacedName {
 }
 
 impl NamespacedName {
+    /// A name from its parts.
+    pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        Self { namespace: namespace.into(), name: name.into() }
+    }
+
     /// The name of another object in the same namespace: objects name each other without it.
     #[must_use]
     pub fn beside(&self, name: &str) -> Self {

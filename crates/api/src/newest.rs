@@ -73,6 +73,51 @@ pub fn only_of_others<'a>(schedule: &str, clusters: impl IntoIterator<Item = Opt
     )
 }
 
+/// The cluster that has made a backup, for those who ask in one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BackupMaker<'a> {
+    /// This one.
+    This,
+    /// The one of this UID.
+    Other(&'a str),
+    /// Nothing says which.
+    Unknown,
+}
+
+impl<'a> BackupMaker<'a> {
+    /// The maker of a backup, as its Backup in this cluster says; `this` is the UID of this cluster, empty when unknown.
+    #[must_use]
+    pub fn of(backup: &'a Backup, this: &str) -> Self {
+        match source_cluster(backup) {
+            _ if !is_of_another_cluster(backup, this) => Self::This,
+            Some(uid) => Self::Other(uid),
+            None => Self::Unknown,
+        }
+    }
+
+    /// The maker of a backup, as its claim says.
+    #[must_use]
+    pub fn claimed(claimed: Option<&'a str>, this: &str) -> Self {
+        match claimed {
+            Some(uid) if uid == this => Self::This,
+            Some(uid) => Self::Other(uid),
+            None => Self::Unknown,
+        }
+    }
+}
+
+/// The message for people about which backup of a schedule is taken, when that began, and which other cluster has made it.
+#[must_use]
+pub fn newest_of_schedule(schedule: &str, backup: &Backup, maker: BackupMaker<'_>) -> String {
+    let by = match maker {
+        BackupMaker::This => String::new(),
+        BackupMaker::Other(uid) => format!(", made by the cluster {uid}"),
+        BackupMaker::Unknown => ", of which nothing says which cluster has made it".to_owned(),
+    };
+    let of = backup.status.start_timestamp.map_or_else(String::new, |time| format!(" of {time}"));
+    format!("The newest backup of the schedule {schedule} is {}{of}{by}.", backup.metadata.name)
+}
+
 /// A schedule without a backup that may be chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoneOfSchedule {
@@ -124,6 +169,30 @@ pub fn usable_of_schedule<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_restores_from_a_schedule_is_told_which_backup_is_taken() {
+        fn said(backup: &Backup, maker: BackupMaker<'_>) -> String {
+            newest_of_schedule("nightly", backup, maker)
+        }
+        let mut backup = Backup::default();
+        backup.metadata.name = "nightly-1".to_owned();
+        assert_eq!(
+            said(&backup, BackupMaker::of(&backup, "c")),
+            "The newest backup of the schedule nightly is nightly-1."
+        );
+        backup.status.start_timestamp = Some(Time::new("2026-11-22T03:00:00Z".parse().unwrap()));
+        backup.metadata.annotations.insert(ANNOTATION_SOURCE_CLUSTER.to_owned(), "that".to_owned());
+        let of_another =
+            "The newest backup of the schedule nightly is nightly-1 of 2026-11-22T03:00:00Z, made by the cluster that.";
+        assert_eq!(said(&backup, BackupMaker::of(&backup, "c")), of_another);
+        assert_eq!(said(&backup, BackupMaker::claimed(Some("that"), "c")), of_another);
+        assert_eq!(BackupMaker::of(&backup, "that"), BackupMaker::This);
+        assert_eq!(BackupMaker::claimed(Some("c"), "c"), BackupMaker::This);
+        let unknown = "The newest backup of the schedule nightly is nightly-1 of 2026-11-22T03:00:00Z, of which nothing says which cluster has \
+                       made it.";
+        assert_eq!(said(&backup, BackupMaker::claimed(None, "c")), unknown);
+    }
     use crate::time::Time;
     use crate::well_known;
 

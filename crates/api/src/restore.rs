@@ -77,6 +77,18 @@ object! {
     }
 }
 
+impl RestoreSpec {
+    /// Returns true if it may delete objects, to make them anew or because the backup lacks them: their originals are kept then.
+    #[must_use]
+    pub fn may_replace(&self) -> bool {
+        let overrides = self.existing_resource_policy_overrides.iter().map(|one| &one.policy);
+        self.prune
+            || overrides
+                .chain([&self.existing_resource_policy])
+                .any(|policy| *policy == ExistingResourcePolicy::Recreate)
+    }
+}
+
 /// The treatment of objects that exist already.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]

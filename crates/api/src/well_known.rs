@@ -139,6 +139,15 @@ pub const ANNOTATION_TARGET_CLAIM_UID: &str = "lifeboat.io/target-claim-uid";
 pub const ANNOTATION_AWAITS_FILES: &str = "lifeboat.io/awaits-files";
 /// On the pods and Secrets of movers that a restore without a server has started: the name of the restore. An addition of Lifeboat.
 pub const LABEL_MOVER_OF_RESTORE: &str = "lifeboat.io/mover-of-restore";
+/// On the pods and Secrets of such movers: the time after which their restore has given them up, whatever became of it. An addition of
+/// Lifeboat.
+pub const ANNOTATION_MOVER_DEADLINE: &str = "lifeboat.io/mover-deadline";
+/// On the reader pods of backups, through which the files of claims are read that no running pod mounts: the name of the backup. An
+/// addition of Lifeboat.
+pub const LABEL_READER_OF_BACKUP: &str = "lifeboat.io/reader-of-backup";
+/// `true` on PodVolumeBackups whose pod is not in the backup, such as a reader pod: a restore fills the claim without a pod. An addition
+/// of Lifeboat.
+pub const ANNOTATION_BY_READER_POD: &str = "lifeboat.io/by-reader-pod";
 /// `true` on restores: files of repositories are also written into claims that were in the cluster before; an addition of Lifeboat.
 pub const ANNOTATION_OVERWRITE_VOLUMES: &str = "lifeboat.io/overwrite-volumes";
 /// On repositories: a digest of the place that their location named when they were found ready there. An addition of Lifeboat.
@@ -154,6 +163,9 @@ pub const ANNOTATION_WAIT_FOR_RESTORES: &str = "lifeboat.io/wait-for-restores";
 /// On requests to delete a backup that wait: the claims that were restored from its snapshots and have no volume yet, for people. An addition
 /// of Lifeboat.
 pub const ANNOTATION_WAITS_FOR_CLAIMS: &str = "lifeboat.io/waits-for-claims";
+/// On requests to delete a backup that wait: the restore of another cluster or namespace, or of a command, that reads the backup, for people. An
+/// addition of Lifeboat.
+pub const ANNOTATION_WAITS_FOR_RESTORE: &str = "lifeboat.io/waits-for-restore";
 /// On schedules: their retention as JSON, where their definition has no such field; an addition of Lifeboat.
 pub const ANNOTATION_RETENTION: &str = "lifeboat.io/retention";
 /// Version of the cluster a backup was made of, such as `v1.34.4`.
@@ -320,6 +332,8 @@ pub const HOST_PODS: &str = "/host_pods";
 pub const SCRATCH_FOLDER: &str = "/scratch";
 /// The environment variable that names [`SCRATCH_FOLDER`] to the program.
 pub const VARIABLE_SCRATCH: &str = "VELERO_SCRATCH_DIR";
+/// The environment variable that tells a mover the number of its attempt; an addition of Lifeboat.
+pub const VARIABLE_MOVER_ATTEMPT: &str = "LIFEBOAT_MOVER_ATTEMPT";
 
 // Values of fields.
 

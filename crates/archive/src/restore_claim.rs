@@ -30,6 +30,15 @@ pub struct RestoreClaim {
     /// nothing does.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub swept: bool,
+    /// Name of the backup that it restores from; empty in claims of versions before.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub backup: String,
+    /// UID of that backup, as its record has it.
+    #[serde(default, rename = "backupUID", skip_serializing_if = "String::is_empty")]
+    pub backup_uid: String,
+    /// The time until which it reads that backup, unless it gives another sign of life before; absent when it reads it no more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reads_until: Option<Timestamp>,
 }
 
 impl RestoreClaim {

@@ -9,6 +9,7 @@ pub(crate) mod index;
 pub(crate) mod intake;
 pub(crate) mod item_block_actions;
 pub(crate) mod item_states;
+pub(crate) mod lane_items;
 pub(crate) mod related_items;
 pub(crate) mod save;
 pub(crate) mod save_report;

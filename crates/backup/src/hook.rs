@@ -41,11 +41,11 @@ pub(crate) struct Commands {
     cluster: Cluster,
     operation: Operation,
     owed: Owed,
-    shared: Arc<Shared>,
+    shared: Arc<CommandsState>,
 }
 
 #[derive(Default)]
-struct Shared {
+struct CommandsState {
     running: Mutex<JoinSet<()>>,
     /// The pods that are owed hooks by this run.
     owing: Mutex<BTreeMap<ObjectKey, QuiescedPod>>,

@@ -50,6 +50,7 @@ pub use env::Env;
 pub use error::{BackupError, FinalizeError};
 pub use hook::run_owed_hooks;
 pub use lifeboat_volume::csi::{CsiError, unbound_claims};
+pub use lifeboat_volume::fs_backup::{remove_readers, stop_file_backups};
 pub use preview::{Preview, PreviewedType, PreviewedVolume, preview};
 pub use request::load::{CheckedPolicies, check_policies};
 pub use request::settings::{FileMoverSettings, MEMORY_BUDGET_MIB, Request, Settings, ValidationErrors, prepared};

@@ -8,7 +8,7 @@ use crate::env::Env;
 use crate::error::BackupError;
 use crate::process::{ProcessingStages, process};
 use crate::request::lane::Lane;
-use crate::request::scope::{Scope, read_namespaces};
+use crate::request::scope::{HookScope, Scope, VolumeScope, read_namespaces};
 use crate::request::settings::{Settings, ValidationErrors};
 use crate::volumes::outcomes::VolumeRules;
 use crate::volumes::side_effects::SideEffects;
@@ -47,7 +47,7 @@ pub(crate) async fn objects(
     env: &Env,
     tasks: &mut JoinSet<()>,
 ) -> Result<ObjectPipeline, BackupError> {
-    let scope = env.operation.trace.stage("discover", Box::pin(scope(wanted, side_effects, env)));
+    let scope = env.operation.trace().stage("discover", Box::pin(scope(wanted, side_effects, env)));
     let scope = Arc::new(scope.await?);
     let existing: Vec<String> = scope.namespaces.iter().map(|namespace| namespace.facts.name.clone()).collect();
     let plan = plan(&scope.catalog, &scope.filter, &scope.lane, &existing, Versions::of(wanted.settings.features));
@@ -131,10 +131,10 @@ pub(crate) async fn scope(
     let commands = side_effects.map(|side_effects| side_effects.commands.clone());
     let native = side_effects.and_then(SideEffects::native).cloned();
     let files = side_effects.and_then(SideEffects::files).cloned();
-    let lane = Lane::new(&catalog, &env.actions, csi)?;
+    let mut lane = Lane::new(&catalog, &env.actions, csi)?;
+    lane.workers = settings.item_block_workers.max(1);
     let hooks = BackupHooks::new(&backup.spec.hooks, &catalog).map_err(ValidationErrors)?;
     let hooks = hooks.with_most(settings.max_hook_timeout);
-    let (backup, workers) = (backup.clone(), settings.item_block_workers.max(1));
     let claims = catalog.find(&GroupResource::new("", "persistentvolumeclaims"));
     let flags = Flags {
         serves_snapshots: SnapshotTypes::of(&catalog).is_some(),
@@ -144,19 +144,15 @@ pub(crate) async fn scope(
         movers,
         ..Flags::of(&backup.spec, settings.features)
     };
-    let volume_rules = VolumeRules { policies: policies.cloned(), flags };
+    let rules = VolumeRules { policies: policies.cloned(), flags };
     Ok(Scope {
-        backup,
+        backup: backup.clone(),
         catalog,
         filter,
         namespaces,
         lane,
-        workers,
-        volume_rules,
-        hooks,
-        commands,
-        native,
-        files,
+        volumes: VolumeScope { rules, native, files },
+        hooks: HookScope { rules: hooks, commands },
         terminating: TerminatingObjects::default(),
     })
 }

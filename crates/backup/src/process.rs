@@ -83,7 +83,7 @@ pub(crate) fn process(
     });
     let (learned_sender, learned) = oneshot::channel();
     let (refusal_sender, refusal) = oneshot::channel();
-    let trace = env.operation.trace.clone();
+    let trace = env.operation.trace().clone();
     tasks.spawn(async move {
         // The receiver gets what was learned before the stream ends. After a failed upload it may be gone.
         let result = match trace.within("process", Box::pin(bring_together(passed, acted, &sender))).await {
@@ -120,8 +120,8 @@ async fn bring_together(
     let SaveReport { volumes, left_out, operations, hooks, .. } = report;
     let verdicts = Arc::clone(&context.verdicts);
     context.scope.terminating.tell(&context.env.operation.journal);
-    let (csi, native) = (context.scope.lane.csi.clone(), context.scope.native.clone());
-    let files = context.scope.files.clone();
+    let (csi, native) = (context.scope.lane.csi.clone(), context.scope.volumes.native.clone());
+    let files = context.scope.volumes.files.clone();
     // The last one has it: it is not copied.
     drop(context);
     csi.iter().for_each(CsiSnapshots::tell_unkept_groups);
@@ -149,7 +149,7 @@ fn tell_missing(pass: &FastLane, context: &SaveContext) {
     for resource in scope.catalog.preferred() {
         for name in scope.filter.ordered(resource).unwrap_or_default() {
             let key = ordered_key(resource, name);
-            if scope.filter.collects(resource).is_ok() && !pass.has_seen(&key) && !context.has_seen(&key) {
+            if scope.filter.collects(resource).is_ok() && !pass.has_seen(&key) && !context.items.has_seen(&key) {
                 let message = "an object named in the ordered resources is not in the backup";
                 context.env.operation.journal.item(Severity::Warning, &key, message, None);
             }

@@ -1,35 +1,32 @@
 //! The door: makes a backup, from the claim of its name to its record.
 
-use crate::collect::tally::Tally;
 use crate::env::Env;
 use crate::error::BackupError;
 use crate::hook::Commands;
 use crate::objects::{ObjectPipeline, ObjectsRequest, objects};
-use crate::output::entry::Entries;
+use crate::output::archive_upload::ArchiveUpload;
 use crate::output::seal::{Native, UnrecordedBackup, Unsealed, seal};
-use crate::output::write::{Written, write};
+use crate::output::write::Written;
 use crate::process::{ProcessedFacts, ProcessingStages};
 use crate::request::load::policies;
 use crate::request::settings::{Request, Settings, prepare};
-use crate::stage_error::{ActionRefusal, StageError};
-use crate::volumes::file_backups::{file_backups, find_movers};
+use crate::volumes::file_backups::{file_backups, find_movers, remove_left_readers};
 use crate::volumes::mover_check::check_movers;
 use crate::volumes::outcomes::Volumes;
 use crate::volumes::side_effects::SideEffects;
 use crate::volumes::snapshot_notes::forget_beside_claim;
 use crate::volumes::snapshots::{
-    asked_for_in_vain, has_uploads_at_work, native_snapshots, remove_before, remove_native, remove_untaken,
-    remove_unwanted, tell_native,
+    asked_for_in_vain, native_snapshots, remove_before, remove_native, remove_untaken, remove_unwanted, tell_native,
 };
+use crate::volumes::useless::has_uploads_at_work;
 use lifeboat_api::{Backup, BackupPhase};
 use lifeboat_archive::native_snapshot::NativeSnapshot;
 use lifeboat_object::{ResultScope, Results, chain};
 use lifeboat_operation::Subject;
-use lifeboat_store::{BackupWriter, ClaimOutcome, ClaimRequest, StreamReceiver, stream};
+use lifeboat_store::{BackupWriter, ClaimOutcome, ClaimRequest};
 use lifeboat_volume::fs_backup::FileBackups;
 use lifeboat_volume::native::{NativeSnapshots, SnapshotNote};
 use std::time::Duration;
-use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 /// The result of a backup.
@@ -61,9 +58,6 @@ impl Outcome {
     }
 }
 
-/// Pieces of the archive waiting for the upload.
-const WAITING: usize = 4;
-
 /// Makes a backup: claims its name, lists the cluster, writes the archive, and commits.
 ///
 /// Objects that fail are in the results and the others go on. Running it again with the same UID continues from where
@@ -73,14 +67,14 @@ const WAITING: usize = 4;
 /// # Errors
 /// [`BackupError`]; then the name stays claimed and nothing else is visible.
 pub async fn run(request: &Request, env: &Env) -> Result<Outcome, BackupError> {
-    env.operation.trace.begin(subject(&request.backup));
+    env.operation.trace().begin(subject(&request.backup));
     let outcome = Box::pin(to_its_end(request, env)).await;
     match &outcome {
         Ok(Outcome { backup, .. }) if backup.status.errors > 0 => {
-            env.operation.trace.failed(backup.status.phase.map_or("", BackupPhase::as_str));
+            env.operation.trace().failed(backup.status.phase.map_or("", BackupPhase::as_str));
         }
         Ok(_) => {}
-        Err(e) => env.operation.trace.failed(&chain(e)),
+        Err(e) => env.operation.trace().failed(&chain(e)),
     }
     outcome
 }
@@ -110,6 +104,10 @@ async fn to_its_end(request: &Request, env: &Env) -> Result<Outcome, BackupError
     if let Some(files) = side_effects.files() {
         files.end().await;
     }
+    if may_be_again(request) {
+        // Of claims that this attempt did not come to.
+        remove_left_readers(&request.backup, &request.settings, env).await;
+    }
     let sealed = match made {
         Ok(RunResult::Archive(unsealed)) => sealed(*unsealed, env).await,
         Ok(RunResult::Before(backup)) => {
@@ -127,7 +125,7 @@ async fn to_its_end(request: &Request, env: &Env) -> Result<Outcome, BackupError
         }
     };
     // A cancellation does not end this wait: it must be known whether the backup is visible.
-    env.operation.trace.stage("publish", sealed.publish(&backup)).await?;
+    env.operation.trace().stage("publish", sealed.publish(&backup)).await?;
     if side_effects.native().is_some() || may_be_again(request) {
         forget_beside_claim(&backup.metadata.name, env).await;
     }
@@ -141,7 +139,7 @@ async fn sealed(unsealed: Unsealed, env: &Env) -> Result<(UnrecordedBackup, u64)
     }
     let size = unsealed.written.summary.size;
     tokio::select! {
-        finished = env.operation.trace.stage("seal", Box::pin(seal(unsealed, env))) => Ok((finished?, size)),
+        finished = env.operation.trace().stage("seal", Box::pin(seal(unsealed, env))) => Ok((finished?, size)),
         () = overdue(env) => Err(BackupError::Cancelled),
     }
 }
@@ -202,7 +200,7 @@ async fn make(
     let (settings, movers) = (&request.settings, find_movers(&backup, &request.settings, env).await?);
     let wanted = ObjectsRequest { backup: &backup, policies: policies.as_ref(), settings, movers };
     check_movers(wanted, env).await?;
-    let trace = &env.operation.trace;
+    let trace = env.operation.trace();
     let writer = match trace.stage("claim", claim(&backup, &request.settings, env)).await? {
         ClaimOutcome::Writer(writer) => *writer,
         ClaimOutcome::Complete(backup) => {
@@ -322,8 +320,8 @@ async fn walk(
 ) -> Result<ObjectsResult, BackupError> {
     let ObjectPipeline { processed, kept_out, tally, .. } = objects;
     let ProcessingStages { entries, learned, refusal } = processed;
-    let archive = Archive { level: request.settings.compression, writer, tally: &tally, env };
-    let written = env.operation.trace.stage("write", Box::pin(archive.put(entries, refusal))).await?;
+    let archive = ArchiveUpload { level: request.settings.compression, writer, tally: &tally, env };
+    let written = env.operation.trace().stage("write", Box::pin(archive.put(entries, refusal))).await?;
     tally.balance()?;
     let learned = learned.await.map_err(|_| BackupError::Worker("processing objects"))?;
     for ((resource, reason), count) in &learned.left_out {
@@ -332,169 +330,4 @@ async fn walk(
         env.operation.journal.info("Left out objects", &fields.each_ref().map(|(key, value)| (*key, value.as_str())));
     }
     Ok(ObjectsResult { written, learned, kept_out })
-}
-
-/// Everything that is needed to store an archive.
-struct Archive<'a> {
-    level: u32,
-    writer: &'a BackupWriter,
-    tally: &'a Tally,
-    env: &'a Env,
-}
-
-impl Archive<'_> {
-    /// Writes the archive and stores it, both at once. Nothing of it is visible when a stage before it died, or an action
-    /// ended the operation.
-    async fn put(
-        &self,
-        entries: StreamReceiver<Entries>,
-        refusal: oneshot::Receiver<ActionRefusal>,
-    ) -> Result<Written, BackupError> {
-        let (pieces, upload) = stream(WAITING, "making the archive");
-        let writing = async {
-            let result = tokio::select! {
-                biased;
-                Ok(refusal) = refusal => Err(StageError::ActionRefused(Box::new(refusal))),
-                result = write(entries, self.level, &pieces, self.tally, self.env) => result,
-            };
-            // The upload must not take a half-written archive for a whole one.
-            if result.is_ok() && !self.env.operation.cancel.is_cancelled() {
-                pieces.end();
-            } else {
-                drop(pieces);
-            }
-            result
-        };
-        let (written, uploaded) = tokio::join!(writing, self.writer.put_tarball(upload));
-        if self.env.operation.cancel.is_cancelled() {
-            return Err(BackupError::Cancelled);
-        }
-        match written {
-            // What the upload says then is only that it was given up.
-            Err(StageError::StageDied(broken)) => Err(broken.into()),
-            Err(StageError::ActionRefused(refusal)) => Err((*refusal).into()),
-            Err(StageError::OperationEnded) => {
-                Err(uploaded.err().map_or(BackupError::Worker("uploading the archive"), Into::into))
-            }
-            Ok(written) => uploaded.map(|_| written).map_err(Into::into),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::env::test_env;
-    use lifeboat_api::{OperationPhase, OperationStatus, Time};
-    use lifeboat_archive::ReadLimits;
-    use lifeboat_archive::layout::BackupFile;
-    use lifeboat_archive::operations::{BackupOperation, BackupOperationSpec};
-    use lifeboat_hook::HookTally;
-    use lifeboat_object::{GroupResource, ObjectKey};
-    use lifeboat_store::OpenOptions;
-
-    async fn writer(env: &Env) -> BackupWriter {
-        let request = ClaimRequest {
-            name: "b".into(),
-            backup_uid: "u".into(),
-            cluster_uid: "c".into(),
-            namespace: String::new(),
-            take_over: false,
-            now: (env.operation.clock)(),
-        };
-        let ClaimOutcome::Writer(writer) = env.store.claim(&request).await.unwrap() else { panic!("a new name") };
-        *writer
-    }
-
-    async fn is_visible(env: &Env) -> bool {
-        let options = OpenOptions { limits: ReadLimits::default(), scratch: std::env::temp_dir(), ignore_index: true };
-        env.store.open_archive("b", &options).await.is_ok()
-    }
-
-    fn pod() -> ObjectKey {
-        ObjectKey::new(GroupResource::new("", "pods"), Some("n"), "web")
-    }
-
-    #[tokio::test]
-    async fn a_stage_that_died_is_named_and_leaves_no_archive() {
-        let env = test_env().await;
-        let writer = writer(&env).await;
-        let archive = Archive { level: 1, writer: &writer, tally: &Tally::default(), env: &env };
-        for (ends, expected) in [(false, Err("a worker thread died while listing objects".to_owned())), (true, Ok(0))] {
-            let (sender, entries) = stream(4, "listing objects");
-            sender.send(Entries { entries: Vec::new(), budget: None }).await.unwrap();
-            if ends {
-                sender.end();
-            } else {
-                drop(sender);
-            }
-            let put = archive.put(entries, oneshot::channel().1).await;
-            assert_eq!(put.map(|w| w.summary.objects).map_err(|e| e.to_string()), expected);
-            assert_eq!(is_visible(&env).await, ends, "an archive is visible only when it is whole");
-        }
-    }
-
-    #[tokio::test]
-    async fn an_action_that_ends_the_backup_is_named_and_leaves_no_archive() {
-        let env = test_env().await;
-        let writer = writer(&env).await;
-        let archive = Archive { level: 1, writer: &writer, tally: &Tally::default(), env: &env };
-        // Nothing ends the stream: the other lane goes on.
-        let (_sender, entries) = stream(4, "processing objects");
-        let (refusal_sender, refusal) = oneshot::channel();
-        let said = ActionRefusal { action: "x/y".into(), object: pod(), message: "no licence".into() };
-        refusal_sender.send(said).unwrap();
-        let error = archive.put(entries, refusal).await.unwrap_err();
-        let expected = "the action x/y ended the backup when it was called for pods/n/web: no licence: nothing of this backup \
-                        is visible in the bucket";
-        assert_eq!((error.to_string().as_str(), is_visible(&env).await), (expected, false));
-    }
-
-    #[tokio::test]
-    async fn a_backup_waits_for_operations_that_actions_have_begun() {
-        let env = test_env().await;
-        let writer = writer(&env).await;
-        let (sender, entries) = stream(4, "processing objects");
-        sender.end();
-        let archive = Archive { level: 1, writer: &writer, tally: &Tally::default(), env: &env };
-        let written = archive.put(entries, oneshot::channel().1).await.unwrap();
-        let created = Some(Time::new((env.operation.clock)()));
-        let operation = BackupOperation {
-            spec: BackupOperationSpec {
-                backup_name: "b".into(),
-                backup_uid: "u".into(),
-                backup_item_action: "x/y".into(),
-                resource_identifier: (&pod()).into(),
-                operation_id: "op-1".into(),
-                post_operation_items: None,
-            },
-            status: OperationStatus { phase: Some(OperationPhase::New), created, ..OperationStatus::default() },
-        };
-        let mut backup = Backup::default();
-        backup.metadata.name = "b".into();
-        backup.metadata.uid = "u".into();
-        let operations = vec![operation.clone()];
-        let (volumes, native, tool, cluster_version) = Default::default();
-        let hooks = HookTally::default();
-        let unsealed = Unsealed {
-            backup,
-            writer,
-            written,
-            volumes,
-            native,
-            pod_volumes: Vec::new(),
-            operations,
-            hooks,
-            tool,
-            cluster_version,
-        };
-        let UnrecordedBackup { backup, closed, .. } = seal(unsealed, &env).await.unwrap();
-        let status =
-            (backup.status.phase, backup.status.backup_item_operations_attempted, backup.status.completion_timestamp);
-        assert_eq!(status, (Some(BackupPhase::WaitingForPluginOperations), 1, None));
-        assert_eq!(closed.results, Results::default());
-        let stored: Vec<BackupOperation> =
-            env.store.backup_file("b", BackupFile::ItemOperations).await.unwrap().unwrap();
-        assert_eq!(stored, [operation]);
-    }
 }

@@ -1,5 +1,6 @@
 //! Reasons for which a stage of the walk ends early.
 
+use lifeboat_cluster::ClusterError;
 use lifeboat_object::ObjectKey;
 use lifeboat_store::{Broken, ReceiverGone, StreamSender};
 
@@ -21,6 +22,27 @@ pub(crate) struct ActionRefusal {
     /// The object that it was called for.
     pub(crate) object: ObjectKey,
     pub(crate) message: String,
+}
+
+/// The reason for which a list was not read to its end.
+#[derive(Debug)]
+pub(crate) enum ListError {
+    /// The cluster refused the list, or broke it off: the stage goes on without the rest of it.
+    Cluster(ClusterError),
+    /// The stage ends.
+    Stage(StageError),
+}
+
+impl From<StageError> for ListError {
+    fn from(error: StageError) -> Self {
+        Self::Stage(error)
+    }
+}
+
+impl From<ReceiverGone> for ListError {
+    fn from(gone: ReceiverGone) -> Self {
+        Self::Stage(gone.into())
+    }
 }
 
 /// Says the end of a stage's stream, if it came to its end, or which stage before it broke.

@@ -10,3 +10,4 @@ pub(crate) mod policy_exclusions;
 pub(crate) mod side_effects;
 pub(crate) mod snapshot_notes;
 pub(crate) mod snapshots;
+pub(crate) mod useless;

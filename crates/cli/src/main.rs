@@ -17,6 +17,11 @@ use lifeboat_terminal::process::traces::Traces;
 use std::process::ExitCode;
 use std::time::Duration;
 
+/// The allocator, everywhere the same: that of the image's C library maps and unmaps each buffer of a content, and has one lock
+/// for all threads.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Bytes of stack of each thread. The work of a server is many calls deep, and without optimisation each takes a lot.
 const STACK: usize = 16 << 20;
 /// Longest time for threads to end after the command has ended.

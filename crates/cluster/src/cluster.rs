@@ -12,9 +12,7 @@ pub struct Cluster {
     pub(crate) client: kube::Client,
     /// From which the library makes a client for what our own transport cannot do: connections that change their protocol.
     pub(crate) config: Arc<kube::Config>,
-    pub(crate) url: String,
-    /// The kubeconfig's context; `None` in a pod.
-    pub(crate) context: Option<String>,
+    pub(crate) address: ClusterAddress,
     pub(crate) namespace: String,
     pub(crate) pace: Arc<Pace>,
     /// Time limit of one request, all attempts together.
@@ -25,9 +23,18 @@ pub struct Cluster {
     pub(crate) page_size: u32,
 }
 
+/// The names under which messages show a cluster.
+#[derive(Clone)]
+pub(crate) struct ClusterAddress {
+    /// The URL of the API server.
+    pub(crate) url: String,
+    /// The kubeconfig's context; `None` in a pod.
+    pub(crate) context: Option<String>,
+}
+
 impl std::fmt::Debug for Cluster {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Cluster").field("url", &self.url).finish_non_exhaustive()
+        f.debug_struct("Cluster").field("url", &self.address.url).finish_non_exhaustive()
     }
 }
 
@@ -35,13 +42,13 @@ impl Cluster {
     /// The server's URL, as messages show it.
     #[must_use]
     pub fn url(&self) -> &str {
-        &self.url
+        &self.address.url
     }
 
     /// The name of the kubeconfig's context, as messages show it; `None` when a pod's service account is used.
     #[must_use]
     pub fn context(&self) -> Option<&str> {
-        self.context.as_deref()
+        self.address.context.as_deref()
     }
 
     /// The file that holds the token by which the API server knows this client; in a pod, the token of its service account.

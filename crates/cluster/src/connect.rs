@@ -5,7 +5,7 @@ mod kubeconfig;
 
 pub use error::ConnectError;
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, ClusterAddress};
 use crate::pace::{Pace, PaceOptions};
 use crate::{send, transport};
 use kube::config::{AuthInfo, KubeConfigOptions};
@@ -70,7 +70,8 @@ impl Cluster {
         let patience = options.request_timeout.unwrap_or(send::PATIENCE);
         let pace = Arc::new(Pace::new(options.pace));
         let page_size = options.page_size.unwrap_or(PAGE_SIZE);
-        Ok(Self { client, config: Arc::new(config), url, context, namespace, pace, patience, trouble: None, page_size })
+        let (config, address) = (Arc::new(config), ClusterAddress { url, context });
+        Ok(Self { client, config, address, namespace, pace, patience, trouble: None, page_size })
     }
 }
 
@@ -83,7 +84,7 @@ impl Cluster {
         let mut config = (*self.config).clone();
         config.auth_info = AuthInfo { token: Some(token.to_owned().into()), ..AuthInfo::default() };
         let client = transport::client(config.clone())
-            .map_err(|e| ConnectError::Client { url: self.url.clone(), message: chain(&e) })?;
+            .map_err(|e| ConnectError::Client { url: self.address.url.clone(), message: chain(&e) })?;
         let pace = Arc::new(Pace::new(PaceOptions::default()));
         Ok(Self { client, config: Arc::new(config), pace, ..self.clone() })
     }

@@ -134,7 +134,7 @@ impl Cluster {
             what: format!("pods/{}/{} (container {})", exec.namespace, exec.pod, exec.container),
             failure,
         };
-        let broken = |e: &kube::Error| failed(Failure::connection(e, &self.url));
+        let broken = |e: &kube::Error| failed(Failure::connection(e, &self.address.url));
         let client = kube::Client::try_from((*self.config).clone()).map_err(|e| broken(&e))?;
         let pods: Api<Pod> = Api::namespaced(client, exec.namespace);
         let params = AttachParams::default().container(exec.container).stdout(true).stderr(true).stdin(false);

@@ -6,6 +6,7 @@
 //!
 //! Objects are bytes; this room knows no kinds. Start reading at [`Cluster`].
 
+mod access;
 mod body;
 mod cluster;
 mod config_map;
@@ -30,6 +31,7 @@ mod transport;
 mod trouble;
 mod watch;
 
+pub use access::{Access, AccessRequest};
 pub use cluster::Cluster;
 pub use config_map::ConfigMapError;
 pub use connect::{ConnectError, ConnectOptions};

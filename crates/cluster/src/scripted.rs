@@ -1,5 +1,6 @@
 //! A cluster for tests: it answers as it is told, and keeps the requests that it got.
 
+use crate::cluster::ClusterAddress;
 use crate::{Cluster, Pace, PaceOptions};
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE};
@@ -105,8 +106,7 @@ impl Cluster {
         Self {
             client: crate::transport::client(config.clone()).unwrap(),
             config: Arc::new(config),
-            url: url.to_owned(),
-            context: None,
+            address: ClusterAddress { url: url.to_owned(), context: None },
             namespace: "default".to_owned(),
             pace: Arc::new(Pace::new(PaceOptions::default())),
             patience,

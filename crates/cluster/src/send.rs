@@ -149,7 +149,7 @@ impl Cluster {
             }
         };
         let request = request.body(body).map_err(|e| Failure::Invalid(e.to_string()))?;
-        let response = self.client.send(request).await.map_err(|e| Failure::connection(&e, &self.url))?;
+        let response = self.client.send(request).await.map_err(|e| Failure::connection(&e, &self.address.url))?;
         if response.status().is_success() {
             return Ok(response);
         }

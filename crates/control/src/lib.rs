@@ -35,7 +35,7 @@ pub use extensions::{Extensions, NoPlugins};
 pub use guard::own_image;
 pub use options::{
     Controller, Env, Listeners, MaintenanceJobSettings, Options, ProfileListener, Providers, RandomSource,
-    RepositorySettings, ServerClock, SigningKey,
+    RepositorySettings, ServerClock, ServerProcess, SigningKey,
 };
 pub use own_pod::OwnPod;
 #[doc(hidden)]

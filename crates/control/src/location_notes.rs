@@ -5,7 +5,7 @@ use crate::world::Meta;
 use lifeboat_api::NamespacedName;
 use lifeboat_api::{BackupStorageLocation, BackupStorageLocationSpec};
 use lifeboat_lifecycle::passed_over::PassedOver;
-use lifeboat_store::{ConditionalPuts, ProbeResult};
+use lifeboat_store::{ConditionalPuts, ProbeResult, ReadingRestore, SnapshotList};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
 use std::sync::{Mutex, PoisonError};
@@ -35,7 +35,14 @@ struct LocationNote {
     restores_swept_next: Option<Instant>,
     /// Time of the next deletion of snapshots that deleted backups have left.
     kept_snapshots_next: Option<Instant>,
+    /// The list of such snapshots with which that begins, because the time was not enough for it before.
+    kept_snapshots_first: Option<SnapshotList>,
+    /// The restores that read backups in it, and when they were looked for.
+    reading: Option<(Instant, Vec<ReadingRestore>)>,
 }
+
+/// Time for which the restores that were found in a location count: many deletions may begin at once.
+pub(crate) const READING_VALID: Duration = Duration::from_secs(60);
 
 impl LocationNotes {
     fn with<R>(&self, location: NamespacedName, use_it: impl FnOnce(&mut LocationNote) -> R) -> R {
@@ -119,9 +126,30 @@ impl LocationNotes {
         self.with(location, |note| note.kept_snapshots_next.is_none_or(|due| due <= now))
     }
 
-    /// Notes that this was done.
-    pub(crate) fn note_kept_snapshots(&self, location: NamespacedName, now: Instant) {
-        self.with(location, |note| note.kept_snapshots_next = Some(now + BETWEEN_SEARCHES));
+    /// The list with which that begins.
+    pub(crate) fn first_kept_snapshots(&self, location: NamespacedName) -> Option<SnapshotList> {
+        self.with(location, |note| note.kept_snapshots_first.clone())
+    }
+
+    /// Notes that this was done, and the list with which the next time begins.
+    pub(crate) fn note_kept_snapshots(&self, location: NamespacedName, now: Instant, first: Option<SnapshotList>) {
+        self.with(location, |note| {
+            note.kept_snapshots_next = Some(now + BETWEEN_SEARCHES);
+            note.kept_snapshots_first = first;
+        });
+    }
+
+    /// The restores that read backups in a location, as far as they were looked for lately.
+    pub(crate) fn reading_restores(&self, location: NamespacedName, now: Instant) -> Option<Vec<ReadingRestore>> {
+        self.with(location, |note| {
+            let (found, reading) = note.reading.as_ref()?;
+            (now.saturating_duration_since(*found) < READING_VALID).then(|| reading.clone())
+        })
+    }
+
+    /// Notes which restores read backups in a location.
+    pub(crate) fn note_reading_restores(&self, location: NamespacedName, now: Instant, reading: Vec<ReadingRestore>) {
+        self.with(location, |note| note.reading = Some((now, reading)));
     }
 
     /// Forgets locations that are gone.

@@ -210,18 +210,25 @@ pub struct Env {
     pub extensions: Arc<dyn Extensions>,
     /// The time.
     pub clock: ServerClock,
-    /// The pod that we are, when our token names it; otherwise a pod with the name of [`Options::identity`] is.
-    pub pod: Option<OwnPod>,
+    /// This process.
+    pub process: ServerProcess,
     /// A folder for what memory cannot hold.
     pub scratch: PathBuf,
-    /// Random, and of this process alone: it tells the process from others of its name.
-    pub instance: String,
-    /// The key that signs URLs: random, and of this process alone.
-    pub signing_key: SigningKey,
     /// Random bytes, of the operating system.
     pub random: RandomSource,
     /// Set to stop.
     pub cancel: CancellationToken,
+}
+
+/// The process of a server, told from others of its name.
+#[derive(Clone, Debug)]
+pub struct ServerProcess {
+    /// The pod that we are, when our token names it; otherwise a pod with the name of [`Options::identity`] is.
+    pub pod: Option<OwnPod>,
+    /// Random, and of this process alone.
+    pub instance: String,
+    /// The key that signs URLs: random, and of this process alone.
+    pub signing_key: SigningKey,
 }
 
 /// A secret that is not shown.

@@ -43,7 +43,7 @@ use plan::{PlanInput, is_wanted, plan};
 #[doc(hidden)]
 pub use plan_bench::PlanBench;
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -108,7 +108,7 @@ pub async fn serve(options: Options, env: Env, listeners: Listeners, times: Leas
     let mut signer = None;
     if let Some(listener) = listeners.downloads {
         let address = listener.local_addr().map_err(ServeError::Listener)?;
-        let own = Signer::new(env.signing_key.0, address);
+        let own = Signer::new(env.process.signing_key.0, address);
         let providers = Arc::clone(&env.providers);
         let downloads = Downloads {
             signer: own.clone(),
@@ -128,11 +128,11 @@ pub async fn serve(options: Options, env: Env, listeners: Listeners, times: Leas
         name: SERVER_LEASE.to_owned(),
         // It is of this cluster and of now: no backup takes it along.
         labels: BTreeMap::from([(LABEL_EXCLUDE_FROM_BACKUP.to_owned(), "true".to_owned())]),
-        holder: format!("{}_{}", options.identity, env.instance),
+        holder: format!("{}_{}", options.identity, env.process.instance),
         times,
         now: Arc::clone(&env.clock.0),
     };
-    let own = OwnPodMarks { pod: env.pod.as_ref(), identity: &options.identity };
+    let own = OwnPodMarks { pod: env.process.pod.as_ref(), identity: &options.identity };
     health.waits(VELERO_RUNS);
     if !wait_for_velero_to_end(&env.cluster, &options.namespace, own, &env.cancel).await {
         return Ok(());
@@ -152,9 +152,7 @@ pub async fn serve(options: Options, env: Env, listeners: Listeners, times: Leas
         metrics,
         buckets,
         signer,
-        cluster_uid: OnceLock::new(),
-        locations: Arc::default(),
-        maintenance_jobs: Arc::default(),
+        notes: Arc::default(),
     };
     let acquired = tokio::select! {
         acquired = candidate.acquire(&env.cancel) => acquired,
@@ -387,7 +385,7 @@ impl Server {
     /// Looks at everything once and starts what is to be done.
     fn pass(&mut self) {
         if self.world.cluster.is_empty()
-            && let Some(cluster) = self.context.cluster_uid.get()
+            && let Some(cluster) = self.context.notes.cluster_uid.get()
         {
             // A task has asked again.
             self.world.cluster.clone_from(cluster);
@@ -402,7 +400,7 @@ impl Server {
         self.world.left.clear();
         self.memory.looked(&self.world);
         self.context.buckets.keep_only(|location| self.world.locations.is_there(location));
-        self.context.locations.keep_only(|location| self.world.locations.is_there(location));
+        self.context.notes.locations.keep_only(|location| self.world.locations.is_there(location));
         self.next = now.1 + LONGEST_PAUSE;
         if let Some(at) = plan.wake {
             self.next = self.next.min(now.1 + at.duration_since(now.0).unsigned_abs());

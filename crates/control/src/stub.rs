@@ -3,7 +3,7 @@
 use crate::buckets::Buckets;
 use crate::extensions::{Extensions, NoPlugins};
 use crate::metrics::Metrics;
-use crate::options::{Env, Options, Providers, RandomSource, ServerClock, SigningKey};
+use crate::options::{Env, Options, Providers, RandomSource, ServerClock, ServerProcess, SigningKey};
 use crate::work::Context;
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -19,7 +19,7 @@ use lifeboat_reconcile::Leadership;
 use lifeboat_sandbox::{Sandbox, SandboxOptions};
 use lifeboat_testbed::scripted_api_server;
 use serde_json::{Value, json};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -122,10 +122,8 @@ pub(crate) fn context(cluster: Cluster, providers: Arc<dyn Providers>) -> Contex
         providers,
         extensions: Arc::new(NoPlugins),
         clock: ServerClock(Arc::new(|| Timestamp::UNIX_EPOCH)),
-        pod: None,
+        process: ServerProcess { pod: None, instance: "i".into(), signing_key: SigningKey([0; 32]) },
         scratch: std::env::temp_dir(),
-        instance: "i".into(),
-        signing_key: SigningKey([0; 32]),
         random: RandomSource(Arc::new(|bytes: &mut [u8]| bytes.fill(7))),
         cancel: CancellationToken::new(),
     };
@@ -137,8 +135,6 @@ pub(crate) fn context(cluster: Cluster, providers: Arc<dyn Providers>) -> Contex
         metrics: Arc::new(Metrics::new().unwrap()),
         buckets: Arc::new(Buckets::default()),
         signer: None,
-        cluster_uid: OnceLock::new(),
-        locations: Arc::default(),
-        maintenance_jobs: Arc::default(),
+        notes: Arc::default(),
     }
 }

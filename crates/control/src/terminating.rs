@@ -3,7 +3,10 @@
 //! Nothing can be created in a namespace that is being deleted, so a server whose Lease is gone cannot lead there again; yet
 //! Restores hold the namespace by a finalizer that only a server takes off. Then a server does this, and nothing else. It is
 //! safe without a Lease: it removes what goes with the namespace, and in the bucket, which outlives it, the files of these Restores, as
-//! each deletion of a Restore does (originals of objects stay for the time that was promised); two that do it do the same.
+//! each deletion of a Restore does (originals of objects stay for the time that was promised); two servers may do it side by side.
+//! Transfers of volumes hold the namespace, too: node agents take their finalizers off as long as there are any, and a server afterwards.
+
+mod transfers;
 
 use crate::work::restore::{LocatedBackup, clean_up};
 use crate::work::{Context, StepError};
@@ -60,7 +63,8 @@ pub(crate) async fn part(context: &Context) {
     if is_terminating(&context.client.cluster, namespace).await && timeout(PARTING, let_go(context)).await.is_err() {
         tracing::error!(
             namespace,
-            "Restores are left with the finalizer {FINALIZER}: the time to stop is over; `lifeboat uninstall -n {namespace}` takes it off"
+            "Restores, or transfers of volumes, are left with their finalizers ({FINALIZER} and those of node agents): the time to stop is \
+             over; `lifeboat uninstall -n {namespace}` takes them off"
         );
     }
 }
@@ -77,7 +81,13 @@ pub(crate) async fn let_all_go(context: &Context, cancel: &CancellationToken) ->
 async fn let_go(context: &Context) {
     loop {
         match held(context).await {
-            Ok(held) if held.is_empty() => return,
+            Ok(held) if held.is_empty() => match transfers::let_go(context).await {
+                Ok(true) => return,
+                Ok(false) => {}
+                Err(e) => {
+                    tracing::warn!(error = %e, "transfers of volumes cannot go yet, though their namespace is being deleted");
+                }
+            },
             Ok(held) => {
                 let mut is_done = true;
                 for meta in &held {
@@ -145,6 +155,8 @@ mod tests {
     use super::*;
     use crate::stub::{OneBucket, api_server, context, sandbox};
     use bytes::Bytes;
+    use lifeboat_api::well_known::{FINALIZER_DATA_PATH, FINALIZER_POD_VOLUME};
+    use lifeboat_api::{DataDownload, DataUpload, PodVolumeBackup, PodVolumeRestore};
     use lifeboat_bucket::{BlobStore, Body, Memory, PutOptions};
     use lifeboat_cluster::WriteBody;
     use std::sync::Arc;
@@ -203,6 +215,18 @@ mod tests {
             )
             .await;
         }
+        let pod = json!({"pod": {"namespace": "shop", "name": "web"}, "volume": "files"});
+        for (resource, finalizer) in [
+            (api_resource::<DataUpload>(), FINALIZER_DATA_PATH),
+            (api_resource::<DataDownload>(), FINALIZER_DATA_PATH),
+            (api_resource::<PodVolumeBackup>(), FINALIZER_POD_VOLUME),
+            (api_resource::<PodVolumeRestore>(), FINALIZER_POD_VOLUME),
+        ] {
+            let metadata = metadata("t", json!([finalizer]));
+            let api_version = resource.api_version();
+            let transfer = json!({"apiVersion": api_version, "kind": resource.kind, "metadata": metadata, "spec": pod});
+            put(&cluster, &resource, transfer).await;
+        }
         let context = context(cluster.clone(), Arc::new(OneBucket(bucket.clone())));
         assert!(!nobody_can_lead(&cluster, "velero").await, "the namespace stays");
 
@@ -211,6 +235,10 @@ mod tests {
         assert!(let_all_go(&context, &CancellationToken::new()).await);
 
         assert!(context.client.list::<Restore>("").await.unwrap().is_empty());
+        assert!(context.client.list::<DataUpload>("").await.unwrap().is_empty());
+        assert!(context.client.list::<DataDownload>("").await.unwrap().is_empty());
+        assert!(context.client.list::<PodVolumeBackup>("").await.unwrap().is_empty());
+        assert!(context.client.list::<PodVolumeRestore>("").await.unwrap().is_empty());
         assert!(!bucket.exists(file).await.unwrap(), "the files of a restore go with it");
     }
 }

@@ -15,6 +15,7 @@ mod next_backups;
 mod own_files;
 pub(crate) mod pending;
 mod probe;
+mod reading_restores;
 pub(crate) mod repository;
 pub(crate) mod restore;
 pub(crate) mod running;
@@ -58,12 +59,18 @@ pub(crate) struct Context {
     pub(crate) buckets: Arc<Buckets>,
     /// Signs URLs of our own port, when there is one.
     pub(crate) signer: Option<Signer>,
+    pub(crate) notes: Arc<ServerNotes>,
+}
+
+/// Facts that the server remembers from one step to the next, and finds out anew after a restart.
+#[derive(Debug, Default)]
+pub(crate) struct ServerNotes {
     /// The UID of the cluster, once it was read.
     pub(crate) cluster_uid: OnceLock<String>,
-    /// Facts about locations that the server remembers.
-    pub(crate) locations: Arc<LocationNotes>,
+    /// Facts about locations.
+    pub(crate) locations: LocationNotes,
     /// The maintenance Jobs that run.
-    pub(crate) maintenance_jobs: Arc<RunningJobs>,
+    pub(crate) maintenance_jobs: RunningJobs,
 }
 
 /// Something that a task has changed, ahead of the mirrors.
@@ -138,13 +145,13 @@ pub(crate) enum SnapshotLocations<'a> {
 impl Context {
     /// The UID of the cluster; empty when it may not be read, which is asked again.
     pub(crate) async fn cluster_uid(&self) -> Result<String, ClusterError> {
-        if let Some(known) = self.cluster_uid.get() {
+        if let Some(known) = self.notes.cluster_uid.get() {
             return Ok(known.clone());
         }
         let uid = self.client.cluster.uid().await?;
         if !uid.is_empty() {
             // Another task may have been faster, with the same answer.
-            let _ = self.cluster_uid.set(uid.clone());
+            let _ = self.notes.cluster_uid.set(uid.clone());
         }
         Ok(uid)
     }
@@ -217,6 +224,6 @@ impl Context {
     /// The backups in the bucket of a location.
     fn patient(&self, bucket: Arc<dyn BlobStore>, location: &BackupStorageLocation) -> Store {
         let store = Store::new(bucket).with_patience(self.env.cluster.patience());
-        store.with_conditional_puts(self.locations.puts(location))
+        store.with_conditional_puts(self.notes.locations.puts(location))
     }
 }

@@ -81,9 +81,12 @@ fn cluster_rules() -> Vec<Value> {
 }
 
 /// The rights that node agents need in all namespaces besides: volumes are handed from a mover's claim to the claim of an
-/// application, and snapshots to the namespace of the movers, with the rights that backups have.
+/// application, and snapshots to the namespace of the movers, with the rights that backups have. With them, backups make and remove
+/// reader pods.
 fn cluster_rules_of_node_agents() -> Vec<Value> {
     rules(json!([
+        // The reader pod of a claim that no running pod mounts runs in the namespace of the claim.
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["delete"]},
         // A claim whose first pod was given a node; the labels of nodes.
         {"apiGroups": [""], "resources": ["persistentvolumeclaims", "nodes"], "verbs": ["watch"]},
         // A volume that is bound to another claim, and one that is made anew for a claim of another mode.

@@ -63,13 +63,18 @@ struct Inner {
     crypto: Arc<Crypto>,
     guard: Arc<FormatGuard>,
     clock: Clock,
+    indexes: Indexes,
+    cache: ContentCache,
+    blocks: PackBlocks,
+    limits: ReadLimits,
+}
+
+/// The indexes of a repository, as of the last load.
+struct Indexes {
     source: IndexSource,
     set: RwLock<Arc<IndexSet>>,
     loaded: tokio::sync::Mutex<Loaded>,
     state: RwLock<Option<LoadState>>,
-    cache: ContentCache,
-    blocks: PackBlocks,
-    limits: ReadLimits,
 }
 
 impl std::fmt::Debug for Inner {
@@ -115,10 +120,12 @@ impl Contents {
             crypto: parts.crypto,
             guard: parts.guard,
             clock: parts.clock,
-            source: parts.source,
-            set: RwLock::new(Arc::new(set)),
-            loaded: tokio::sync::Mutex::default(),
-            state: RwLock::new(None),
+            indexes: Indexes {
+                source: parts.source,
+                set: RwLock::new(Arc::new(set)),
+                loaded: tokio::sync::Mutex::default(),
+                state: RwLock::new(None),
+            },
             cache: ContentCache::new(parts.memory / 8),
             blocks: PackBlocks::new(parts.memory / 8),
             // Of the half that indexes have, half again is free when they are loaded.
@@ -133,13 +140,13 @@ impl Contents {
     /// # Errors
     /// Errors of the bucket and of the scratch space; an index that is damaged; an upgrade that has begun.
     pub async fn refresh(&self) -> Result<(), KopiaError> {
-        let mut loaded = self.inner.loaded.lock().await;
+        let mut loaded = self.inner.indexes.loaded.lock().await;
         self.load(&mut loaded).await
     }
 
     /// The source of its indexes.
     pub(crate) fn source(&self) -> IndexSource {
-        self.inner.source
+        self.inner.indexes.source
     }
 
     /// Limits of a plan of reads within the memory that was given for contents.
@@ -152,7 +159,7 @@ impl Contents {
         if !self.is_old() {
             return self.inner.guard.check().await;
         }
-        let mut loaded = self.inner.loaded.lock().await;
+        let mut loaded = self.inner.indexes.loaded.lock().await;
         // Somebody else may have done it while this one waited.
         if self.is_old() { self.load(&mut loaded).await } else { Ok(()) }
     }
@@ -163,7 +170,7 @@ impl Contents {
 
     /// The state at the last load.
     fn load_state(&self) -> Option<LoadState> {
-        *self.inner.state.read().unwrap_or_else(PoisonError::into_inner)
+        *self.inner.indexes.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The time by the clock of the repository.
@@ -178,7 +185,7 @@ impl Contents {
 
     /// The sorted entries as of the last refresh. They stay as they are while others refresh.
     pub fn index_set(&self) -> Arc<IndexSet> {
-        self.inner.set.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.inner.indexes.set.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Finds the entry that counts for a content, as of the last refresh; deleted ones too, until the watermark has passed

@@ -1,22 +1,18 @@
 //! Work on threads beside the asynchronous ones.
 
 use crate::KopiaError;
+use lifeboat_bucket::joined;
+use tokio::task::JoinError;
 
 /// Runs work that takes long on a thread of its own. Work whose caller is gone ends and is forgotten.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, KopiaError> + Send + 'static,
 ) -> Result<T, KopiaError> {
-    join(tokio::task::spawn_blocking(work).await)
+    join(tokio::task::spawn_blocking(work).await)?
 }
 
 /// The result of a task. A panic in it goes on in the caller.
-pub(crate) fn join<T>(result: Result<Result<T, KopiaError>, tokio::task::JoinError>) -> Result<T, KopiaError> {
-    match result {
-        Ok(result) => result,
-        Err(e) => match e.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            // The runtime ends.
-            Err(_) => Err(KopiaError::Cancelled),
-        },
-    }
+pub(crate) fn join<T>(ended: Result<T, JoinError>) -> Result<T, KopiaError> {
+    // It is missing only when the runtime ends.
+    joined(ended).ok_or(KopiaError::Cancelled)
 }

@@ -1,5 +1,7 @@
 //! Failures of one entry.
 
+use crate::MoverError;
+use lifeboat_kopia::KopiaError;
 use rustix::io::Errno;
 use std::fmt;
 
@@ -38,6 +40,33 @@ impl fmt::Display for Failed {
             Self::Io { attempt, source } => write!(f, "cannot {attempt}: {}", std::io::Error::from(*source)),
             Self::Because(why) => f.write_str(why),
         }
+    }
+}
+
+/// The reason for which an entry is not saved.
+#[derive(Debug)]
+pub(crate) enum NotSaved {
+    /// A failure of this entry: it is recorded, and the snapshot goes on.
+    Entry(Failed),
+    /// An error that ends the whole snapshot.
+    Snapshot(MoverError),
+}
+
+impl From<Failed> for NotSaved {
+    fn from(failed: Failed) -> Self {
+        Self::Entry(failed)
+    }
+}
+
+impl From<MoverError> for NotSaved {
+    fn from(error: MoverError) -> Self {
+        Self::Snapshot(error)
+    }
+}
+
+impl From<KopiaError> for NotSaved {
+    fn from(error: KopiaError) -> Self {
+        Self::Snapshot(error.into())
     }
 }
 

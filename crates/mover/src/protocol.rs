@@ -4,7 +4,9 @@
 //! termination message, with which it ends: the result as JSON and exit code 0, or the error's text and exit code 1. Where an
 //! Event and the termination message differ the latter holds.
 
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 /// The file in which a container leaves the text that its pod's status shows.
 pub const TERMINATION_FILE: &str = "/dev/termination-log";
@@ -15,8 +17,31 @@ pub const CANCELED: &str = "data path is canceled";
 /// The termination message of a mover that was told to end by a signal: it says nothing about the volume.
 pub const TOLD_TO_END: &str = "the mover's pod was told to end before the transfer was done";
 
+/// The termination message of a mover whose resource is at a later attempt.
+pub const REPLACED: &str = "another mover was begun in place of this one, which has ended so that not both write";
+
+/// The termination message of a mover that could not look at its resource for [`SIGHT_LIMIT`].
+pub const LOST_SIGHT: &str =
+    "the mover could not reach the API server for 4 minutes, and has ended because another one may begin then";
+
+/// The longest time for which a mover goes on without seeing its resource. No other one begins before it is over.
+pub const SIGHT_LIMIT: Duration = Duration::from_secs(240);
+
 /// The most bytes of a termination message (Kubernetes cuts longer ones).
 pub const TERMINATION_LIMIT: usize = 4096;
+
+/// Returns true for the termination message of a mover that was ended from outside: it says nothing about the volume.
+#[must_use]
+pub fn is_ended_from_outside(message: &str) -> bool {
+    [TOLD_TO_END, REPLACED, LOST_SIGHT].contains(&message.trim_end())
+}
+
+/// The number of the attempt that a resource is at, counted from 1, by its annotation about movers that were killed.
+#[must_use]
+pub fn attempt_of(killed_movers: Option<&str>) -> usize {
+    let killed = killed_movers.and_then(|noted| serde_json::from_str::<Vec<IgnoredAny>>(noted).ok());
+    killed.map_or(0, |killed| killed.len()) + 1
+}
 
 /// The directory in a restored volume, and the file in it named by the UID of the Restore, for which the init container
 /// `restore-wait` waits (velero: pkg/podvolume).
@@ -157,6 +182,15 @@ mod tests {
         assert_eq!(serde_json::to_value(&restore).unwrap()["message"], "1 socket");
         let bytes = Bytes { total_bytes: 9, done_bytes: 4 };
         assert_eq!(serde_json::to_value(bytes).unwrap(), json!({"totalBytes": 9, "doneBytes": 4}));
+    }
+
+    #[test]
+    fn a_resource_says_which_attempt_it_is_at() {
+        let two = r#"[{"pod":"p1","reason":"drained"},{"pod":"","reason":"removed"}]"#;
+        let of = [None, Some("[]"), Some("broken"), Some(two)].map(attempt_of);
+        assert_eq!(of, [1, 1, 1, 3]);
+        let told = format!("{} minutes", SIGHT_LIMIT.as_secs() / 60);
+        assert!(LOST_SIGHT.contains(&told), "{LOST_SIGHT}");
     }
 
     #[test]

@@ -18,6 +18,7 @@ mod names;
 mod options;
 mod prepare;
 mod run;
+mod saved_device;
 mod sink;
 mod special;
 mod target;
@@ -41,7 +42,7 @@ use walk::Walk;
 
 pub use names::refusal as name_refusal;
 pub use options::{EntryFailure, Existing, RestoreOptions, RestoreReport};
-pub use target::device_file;
+pub use saved_device::{SavedDevice, saved_device};
 
 /// The pieces that wait for the plan, beside its window.
 const WAITING: usize = 256;

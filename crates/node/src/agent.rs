@@ -18,6 +18,7 @@ use act::{Acted, Actor};
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::DataPathPhase;
 use lifeboat_cluster::{Cluster, ClusterError};
+use lifeboat_mover::protocol::SIGHT_LIMIT;
 use lifeboat_object::ApiResource;
 use lifeboat_operation::Clock;
 use lifeboat_reconcile::{MirroredType, TaskPanic, Tasks};
@@ -44,6 +45,8 @@ const BETWEEN_REPORTS: SignedDuration = SignedDuration::from_secs(10);
 const BETWEEN_NOTES: Duration = Duration::from_secs(10);
 /// Time for which a node may be without a node agent before others end its transfers.
 const ABANDONED: SignedDuration = SignedDuration::from_mins(5);
+/// A mover that no longer sees its transfer ends before another agent acts for its node.
+const _: () = assert!(SIGHT_LIMIT.as_secs() < ABANDONED.as_secs().unsigned_abs());
 /// The time that each agent before this one has to act for such a node.
 const TURN: SignedDuration = SignedDuration::from_mins(1);
 /// Time limit for steps under way when the agent stops.

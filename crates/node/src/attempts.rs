@@ -1,18 +1,18 @@
 //! The movers of a transfer that were killed, and the attempts that are left. Pure.
 //!
-//! A mover that is killed (evicted, out of memory, its node drained, its pod deleted by somebody) says nothing about the volume, so another
-//! one goes on from what the repository has. A mover that ends with an error of its own would end so again.
+//! The rule by which one that was killed is told from one that has failed is that of all movers: [`MoverEnd`].
 
 use crate::pod::{ContainerState, PodView};
 use crate::transfer::Transfer;
+use jiff::{SignedDuration, Timestamp};
+use lifeboat_api::Time;
 use lifeboat_api::well_known::ANNOTATION_KILLED_MOVERS;
-use lifeboat_mover::protocol::TOLD_TO_END;
+use lifeboat_mover::protocol::{SIGHT_LIMIT, is_ended_from_outside};
+use lifeboat_volume::mover_pod::{MOST_ATTEMPTS, MoverEnd};
 use serde::{Deserialize, Serialize};
 
-/// The most movers of a transfer, one after the other.
-pub(crate) const MOST_ATTEMPTS: usize = 3;
-/// Exit codes of processes that were killed, and told to end, by a signal.
-const BY_SIGNAL: [i64; 2] = [137, 143];
+/// The advice after a mover that had too little memory.
+const FOR_MORE_MEMORY: &str = "raise podResources of the node agent's ConfigMap";
 
 /// A mover that was killed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,11 +21,27 @@ pub(crate) struct KilledMover {
     /// UID of its pod; empty where the pod was gone.
     pub(crate) pod: String,
     pub(crate) reason: String,
+    /// The time until which it may go on, where nobody on its node has confirmed its end: then it ends by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) may_run_until: Option<Time>,
+}
+
+impl KilledMover {
+    /// The mover of a pod, which has ended.
+    pub(crate) fn ended(pod: &str, reason: impl Into<String>) -> Self {
+        Self { pod: pod.to_owned(), reason: reason.into(), may_run_until: None }
+    }
+
+    /// The same one, of whose node nothing is heard since then. It sees its resource no more, or that another one was begun.
+    pub(crate) fn unconfirmed(self, since: Timestamp) -> Self {
+        let limit = SignedDuration::try_from(SIGHT_LIMIT).unwrap_or(SignedDuration::MAX);
+        Self { may_run_until: since.checked_add(limit).ok().map(Time::new), ..self }
+    }
 }
 
 impl Default for KilledMover {
     fn default() -> Self {
-        Self { pod: String::new(), reason: "it was killed".to_owned() }
+        Self::ended("", "it was killed")
     }
 }
 
@@ -46,26 +62,16 @@ pub(crate) fn killed_mover(pod: &PodView) -> Option<KilledMover> {
         }
         _ => None,
     });
-    let reason = match (pod.reason.as_str(), of_container) {
-        ("Evicted", _) => format!("data path pod was evicted, message: {}", pod.message),
-        (_, Some((_, "OOMKilled", _))) => {
-            "the mover's pod was killed because it needed more memory than its limit; raise podResources of the node agent's ConfigMap"
-                .to_owned()
-        }
-        // The kubelet gives a reason for a pod that it has ended or not admitted, and none for one that ended by itself.
-        (reason, _) if !reason.is_empty() => match pod.message.as_str() {
-            "" => format!("the mover's pod was ended: {reason}"),
-            message => format!("the mover's pod was ended: {reason}: {message}"),
-        },
-        (_, Some((_, _, message))) if message.trim_end() == TOLD_TO_END => TOLD_TO_END.to_owned(),
-        (_, Some((code, ..))) if BY_SIGNAL.contains(&code) => {
-            format!("the mover's pod was killed on node {} (exit code {code})", pod.node)
-        }
-        // Its node is gone, so nobody has seen its container end.
-        (_, None) if !pod.disruption.is_empty() => format!("the mover's pod was ended: {}", pod.disruption),
-        _ => return None,
+    let end = MoverEnd {
+        reason: &pod.reason,
+        message: &pod.message,
+        node: &pod.node,
+        disruption: &pod.disruption,
+        container: of_container.map(|(code, reason, _)| (code, reason)),
     };
-    Some(KilledMover { pod: pod.uid.clone(), reason })
+    let said = of_container.map(|(.., message)| message.trim_end()).filter(|message| is_ended_from_outside(message));
+    let reason = end.killed(FOR_MORE_MEMORY).or_else(|| said.map(str::to_owned))?;
+    Some(KilledMover::ended(&pod.uid, reason))
 }
 
 /// The reasons of all attempts.
@@ -83,12 +89,13 @@ pub(crate) fn note(killed: &[KilledMover]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lifeboat_mover::protocol::{LOST_SIGHT, REPLACED, TOLD_TO_END};
     use serde_json::{Value, json};
 
     fn reason(status: Value) -> Option<String> {
         let pod = json!({"metadata": {"uid": "p"}, "spec": {"nodeName": "n1"}, "status": status});
         let killed = killed_mover(&PodView::parse(pod.to_string().as_bytes()).unwrap());
-        killed.map(|KilledMover { pod, reason }| {
+        killed.map(|KilledMover { pod, reason, .. }| {
             assert_eq!(pod, "p");
             reason
         })
@@ -100,6 +107,10 @@ mod tests {
             let state = json!({"terminated": {"exitCode": code, "reason": reason, "message": "last lines of its log"}});
             json!({"phase": phase, "containerStatuses": [{"name": "u", "state": state}]})
         };
+        let by_itself = |message: &str| {
+            let state = json!({"terminated": {"exitCode": 1, "reason": "Error", "message": message}});
+            json!({"phase": "Failed", "containerStatuses": [{"name": "u", "state": state}]})
+        };
         let by_kubelet = |reason: &str, message: &str| json!({"phase": "Failed", "reason": reason, "message": message});
         for (status, expected) in [
             (json!({"phase": "Running"}), None),
@@ -107,12 +118,9 @@ mod tests {
             (ended("Failed", 1, "Error"), None),
             (ended("Failed", 139, "Error"), None),
             (json!({"phase": "Failed"}), None),
-            (
-                json!({"phase": "Failed", "containerStatuses": [
-                    {"name": "u", "state": {"terminated": {"exitCode": 1, "reason": "Error", "message": TOLD_TO_END}}},
-                ]}),
-                Some(TOLD_TO_END),
-            ),
+            (by_itself(TOLD_TO_END), Some(TOLD_TO_END)),
+            (by_itself(REPLACED), Some(REPLACED)),
+            (by_itself(LOST_SIGHT), Some(LOST_SIGHT)),
             (by_kubelet("Evicted", "low on memory"), Some("data path pod was evicted, message: low on memory")),
             (by_kubelet("Terminated", ""), Some("the mover's pod was ended: Terminated")),
             (
@@ -136,7 +144,7 @@ mod tests {
 
     #[test]
     fn the_reason_of_each_attempt_is_told() {
-        let killed = |reason: &str| KilledMover { pod: "p".into(), reason: reason.into() };
+        let killed = |reason: &str| KilledMover::ended("p", reason);
         assert_eq!(note(&[]), None);
         let expected = "attempt 3 of 3, after attempt 1: evicted; attempt 2: drained";
         assert_eq!(note(&[killed("evicted"), killed("drained")]).as_deref(), Some(expected));

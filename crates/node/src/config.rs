@@ -1,11 +1,13 @@
 //! The ConfigMap of the node agent: JSON under one key. Pure.
 
 mod raw;
+mod security;
 
 use lifeboat_api::{LabelSelector, UnsupportedPart};
 use lifeboat_object::{ResourceTexts, container_resources};
 use lifeboat_select::Selector;
 use raw::{RawConfig, RawResources};
+pub(crate) use security::MoverSecurity;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
@@ -36,6 +38,8 @@ pub struct NodeAgentConfig {
     pub(crate) pod_labels: Option<BTreeMap<String, String>>,
     /// Annotations of the pods, instead of those that they inherit.
     pub(crate) pod_annotations: Option<BTreeMap<String, String>>,
+    /// The rights of the pods.
+    pub(crate) security: MoverSecurity,
 }
 
 /// The number of transfers at once on nodes with these labels.
@@ -132,8 +136,13 @@ impl NodeAgentConfig {
         let json_error = |e: serde_json::Error| ConfigError::Json { name: name.to_owned(), why: e.to_string() };
         let value: Value = serde_json::from_str(text).map_err(json_error)?;
         let mut warnings = unknown_keys(&value);
-        let raw: RawConfig = serde_json::from_value(value).map_err(json_error)?;
-        let config = from_raw(raw, &mut warnings);
+        let mut raw: RawConfig = serde_json::from_value(value).map_err(json_error)?;
+        let security = std::mem::take(&mut raw.movers).read();
+        let security = security.map_err(|why| ConfigError::Json { name: name.to_owned(), why })?;
+        let config = NodeAgentConfig { security, ..from_raw(raw, &mut warnings) };
+        if config.security.is_restricted && config.is_privileged {
+            warnings.push("privilegedFsBackup has no effect with movers.podSecurity \"restricted\"".to_owned());
+        }
         Ok(ParsedConfig { config, warnings })
     }
 
@@ -153,7 +162,7 @@ impl NodeAgentConfig {
 }
 
 /// The keys that are read.
-const KEYS: [&str; 12] = [
+const KEYS: [&str; 13] = [
     "loadConcurrency",
     "prepareQueueLength",
     "loadAffinity",
@@ -166,11 +175,13 @@ const KEYS: [&str; 12] = [
     "podLabels",
     "podAnnotations",
     "csiSnapshotMetadataServiceConfigs",
+    "movers",
 ];
 
 fn unknown_keys(value: &Value) -> Vec<String> {
     let keys = value.as_object().into_iter().flat_map(Map::keys).filter(|key| !KEYS.contains(&key.as_str()));
-    keys.map(|key| format!("the key {key} is not known and has no effect")).collect()
+    let unknown = keys.map(|key| format!("the key {key} is not known and has no effect"));
+    unknown.chain(security::unknown_keys(value)).collect()
 }
 
 fn from_raw(raw: RawConfig, warnings: &mut Vec<String>) -> NodeAgentConfig {
@@ -242,6 +253,7 @@ fn from_raw(raw: RawConfig, warnings: &mut Vec<String>) -> NodeAgentConfig {
         cache,
         pod_labels: raw.pod_labels.filter(|labels| !labels.is_empty()),
         pod_annotations: raw.pod_annotations.filter(|annotations| !annotations.is_empty()),
+        security: MoverSecurity::default(),
     }
 }
 

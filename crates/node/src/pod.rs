@@ -19,6 +19,8 @@ pub(crate) struct PodView {
     pub(crate) phase: String,
     pub(crate) is_being_deleted: bool,
     pub(crate) is_ready: bool,
+    /// The time since which the cluster says that it is not ready.
+    pub(crate) not_ready_since: Option<Timestamp>,
     pub(crate) scheduling: Scheduling,
     pub(crate) init_containers: Vec<ContainerView>,
     pub(crate) containers: Vec<ContainerView>,
@@ -246,6 +248,9 @@ impl From<RawPod> for PodView {
             scheduling,
             disruption: disruption.unwrap_or_default(),
             is_ready: condition("Ready").is_some_and(|ready| ready.status == "True"),
+            not_ready_since: condition("Ready")
+                .filter(|ready| ready.status != "True")
+                .and_then(|ready| ready.last_transition_time),
             namespace: metadata.namespace,
             name: metadata.name,
             uid: metadata.uid,

@@ -5,7 +5,7 @@
 //! a transfer is written first; then what was made for it is removed, and the finalizer, which says that this is still owed, is
 //! the last to go. So nothing is left when an agent dies in between.
 
-use crate::attempts::{KilledMover, MOST_ATTEMPTS, killed_mover, killed_movers, reasons};
+use crate::attempts::{KilledMover, killed_mover, killed_movers, reasons};
 use crate::outcome::{self, TransferResult};
 use crate::pod::{PodView, Scheduling};
 use crate::transfer::{Support, Transfer};
@@ -13,6 +13,7 @@ use crate::user_pod::UserPod;
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{DataPathPhase, NodeOs};
 use lifeboat_mover::protocol::PodEnd;
+use lifeboat_volume::mover_pod::MOST_ATTEMPTS;
 
 /// Time in which a pod that was told to stop ends by itself; then it is removed.
 pub(crate) const CANCEL_LIMIT: SignedDuration = SignedDuration::from_secs(8);
@@ -176,9 +177,12 @@ fn in_place_of(at: &Situation<'_>, why: &str) -> Step {
     match at.pod {
         Some(pod) if killed_movers(transfer).iter().any(|killed| killed.pod == pod.uid) => ours(at),
         Some(pod) if pod.is_lost_with_its_node() => {
-            after_kill(at, KilledMover { pod: pod.uid.clone(), reason: why.to_owned() })
+            let since = pod.not_ready_since.unwrap_or(at.now);
+            after_kill(at, KilledMover::ended(&pod.uid, why).unconfirmed(since))
         }
         Some(pod) if pod.is_running() || pod.has_ended() => ours(at),
+        // The pod is gone, which its node may not know.
+        None if transfer.phase != DataPathPhase::Accepted => after_kill(at, removed(transfer).unconfirmed(at.now)),
         _ if transfer.phase == DataPathPhase::Accepted && transfer.has_finalizer() => Step::Accept,
         _ => ours(at),
     }
@@ -249,7 +253,13 @@ fn accepted(at: &Situation<'_>) -> Step {
         return Ending::failed(why.clone());
     }
     let accepted = transfer.accepted.map_or(at.now, lifeboat_api::Time::timestamp);
+    let killed = killed_movers(transfer);
     let Some(pod) = at.pod else {
+        let last = killed.last().and_then(|killed| killed.may_run_until).map(lifeboat_api::Time::timestamp);
+        if let Some(until) = last.filter(|until| *until > at.now) {
+            let reason = "nobody has confirmed the end of the mover before: it ends by itself until then".to_owned();
+            return Step::Wait { reason, until };
+        }
         return match at.now.duration_since(accepted) >= at.prepare_timeout {
             true if transfer.message.is_empty() => Ending::failed(timeout_message(at, "its pod could not be made")),
             // It was noted what was waited for.
@@ -257,7 +267,6 @@ fn accepted(at: &Situation<'_>) -> Step {
             false => Step::Expose,
         };
     };
-    let killed = killed_movers(transfer);
     if killed.iter().any(|killed| killed.pod == pod.uid) {
         if at.now.duration_since(accepted) < at.prepare_timeout {
             return Step::RemoveKilledPod;
@@ -327,7 +336,7 @@ fn prepared(at: &Situation<'_>) -> Step {
     if let Some(why) = &at.lost_user_pod {
         return Ending::failed(why.clone());
     }
-    let Some(pod) = at.pod else { return without_pod(at, "before it began") };
+    let Some(pod) = at.pod else { return without_pod(at) };
     if let Some(killed) = killed_mover(pod) {
         return after_kill(at, killed);
     }
@@ -358,7 +367,7 @@ fn in_progress(at: &Situation<'_>) -> Step {
     {
         return Ending::failed(why.clone());
     }
-    let Some(pod) = at.pod else { return without_pod(at, "while it ran") };
+    let Some(pod) = at.pod else { return without_pod(at) };
     match outcome::of_transfer(transfer.kind, pod) {
         // The kubelet takes a volume away with its pod: a mover that ends well then may have read a part.
         Some(PodEnd::Completed(_)) if transfer.kind.is_backup() && at.lost_user_pod.is_some() => {}
@@ -423,14 +432,20 @@ fn stopping(at: &Situation<'_>) -> Step {
     }
 }
 
-fn without_pod(at: &Situation<'_>, when: &str) -> Step {
+fn without_pod(at: &Situation<'_>) -> Step {
     let transfer = at.transfer;
     if is_canceled(transfer) {
         let (phase, message) = (DataPathPhase::Canceled, cancel_message(at));
         return Step::End(Ending { phase, message, result: None, has_no_pod: true });
     }
-    let pod = format!("{}/{}", transfer.meta.namespace, transfer.meta.name);
-    after_kill(at, KilledMover { pod: String::new(), reason: format!("the mover's pod {pod} was removed {when}") })
+    after_kill(at, removed(transfer))
+}
+
+/// The mover of a transfer whose pod is gone.
+fn removed(transfer: &Transfer) -> KilledMover {
+    let when = if transfer.phase == DataPathPhase::Prepared { "before it began" } else { "while it ran" };
+    let (namespace, name) = (&transfer.meta.namespace, &transfer.meta.name);
+    KilledMover::ended("", format!("the mover's pod {namespace}/{name} was removed {when}"))
 }
 
 /// The step after a mover was killed: another attempt, if there were not too many.

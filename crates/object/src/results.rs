@@ -95,6 +95,9 @@ pub struct Results {
     /// Things the user should know, although all that was asked for was done.
     #[serde(default)]
     pub warnings: ResultSet,
+    /// Things that the user may want to know later, and that nobody has to look after: they are counted nowhere. An addition of Lifeboat.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 impl Results {
@@ -110,6 +113,11 @@ impl Results {
     pub fn merge(&mut self, later: Self) {
         self.errors.merge(later.errors);
         self.warnings.merge(later.warnings);
+        for note in later.notes {
+            if !self.notes.contains(&note) {
+                self.notes.push(note);
+            }
+        }
     }
 }
 
@@ -144,5 +152,11 @@ mod tests {
             r#"{"errors":{"namespaces":{"a":["x"]}},"warnings":{"cluster":["y"]}}"#
         );
         assert_eq!((results.errors.len(), results.warnings.len()), (1, 1));
+        results.notes.push("z".to_owned());
+        results.merge(results.clone());
+        assert_eq!(
+            serde_json::to_string(&results).unwrap(),
+            r#"{"errors":{"namespaces":{"a":["x"]}},"warnings":{"cluster":["y"]},"notes":["z"]}"#
+        );
     }
 }

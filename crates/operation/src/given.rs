@@ -15,8 +15,6 @@ pub struct Operation {
     pub journal: Journal,
     /// Progress, for the command or server that runs the operation.
     pub progress: Arc<Progress>,
-    /// Spans of the operation and its stages, for users of traces. The log belongs to the span.
-    pub trace: Trace,
     /// The notes that a run again of the same operation finds.
     pub records: Arc<dyn Records>,
     /// A folder for what memory cannot hold. What lies in it need not survive the process.
@@ -42,7 +40,6 @@ impl Operation {
     pub fn new(clock: Clock, subject: &str, scratch: PathBuf) -> Self {
         let journal = Journal::new(Arc::clone(&clock), subject, &scratch);
         Self {
-            trace: journal.trace().clone(),
             journal,
             clock,
             progress: Arc::default(),
@@ -52,6 +49,12 @@ impl Operation {
             shutdown: CancellationToken::new(),
             fence: Arc::new(|| Ok(())),
         }
+    }
+
+    /// Spans of the operation and its stages, for users of traces. The log belongs to the span.
+    #[must_use]
+    pub fn trace(&self) -> &Trace {
+        self.journal.trace()
     }
 }
 

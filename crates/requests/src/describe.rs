@@ -151,7 +151,7 @@ pub async fn restore_facts(
     let (downloads, warning) =
         Downloads::new(client, globals, &args.trust, &restore.spec.backup_name, PATIENCE).await?;
     let has_files = !matches!(status.phase, None | Some(P::New | P::FailedValidation));
-    let has_messages = status.warnings > 0 || status.errors > 0;
+    let has_messages = status.warnings > 0 || status.errors > 0 || restore.spec.may_replace();
     let wants_operations = args.details && status.restore_item_operations_attempted > 0;
     let (results, operations, resources, volumes) = tokio::join!(
         file(&downloads, Kind::RestoreResults, name, has_files && has_messages),

@@ -59,7 +59,7 @@ pub use plan::word::{PlanWord, UnknownPlanWord};
 pub use request::load::check_modifiers;
 pub use request::priorities::{ParsePrioritiesError, Priorities};
 pub use request::settings::{
-    MoverSettings, Request, Settings, ValidationErrors, check_source, is_restorable, prepared,
+    MoverSettings, Request, Settings, ValidationErrors, check_record, check_source, is_restorable, prepared,
 };
 pub use state::env::Env;
 pub use state::item_result::ItemResult;

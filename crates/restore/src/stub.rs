@@ -124,8 +124,13 @@ impl RestoreFixture {
     }
 
     /// Puts an object into the cluster, behind the restore's back.
-    pub(crate) fn put(&self, mut object: Value) {
+    pub(crate) fn put(&self, object: Value) {
         let path = Type::of(&object).expect("a type that is served").path(&object);
+        self.put_at(path, object);
+    }
+
+    /// The same of a type that no restore has to do with, at this path.
+    pub(crate) fn put_at(&self, path: String, mut object: Value) {
         object["metadata"]["uid"] = format!("uid-of-{}", path.replace('/', "-")).into();
         object["metadata"]["resourceVersion"] = "1".into();
         self.api.objects.lock().unwrap().insert(path, object);

@@ -3,6 +3,7 @@
 pub(crate) mod binding;
 pub(crate) mod group_stubs;
 pub(crate) mod hold_back;
+pub(crate) mod mounting_pods;
 pub(crate) mod movers;
 pub(crate) mod native;
 pub(crate) mod patch;

@@ -13,4 +13,5 @@ pub(crate) mod run;
 pub(crate) mod running;
 pub(crate) mod same_target;
 pub(crate) mod scope;
+pub(crate) mod source;
 pub(crate) mod versions;

@@ -42,11 +42,17 @@ pub(crate) struct Writer {
     failures: Failures,
     times: Times,
     checksum: Option<ChecksumAlgorithm>,
-    encryption: Option<ServerSideEncryption>,
-    kms_key: Option<String>,
+    encryption: Encryption,
     tagging: Option<String>,
     locks: Locks,
     aborts: Arc<Aborts>,
+}
+
+/// The encryption by the server.
+#[derive(Debug)]
+struct Encryption {
+    algorithm: Option<ServerSideEncryption>,
+    kms_key: Option<String>,
 }
 
 impl Writer {
@@ -57,7 +63,7 @@ impl Writer {
         config: &S3Config,
         aborts: Arc<Aborts>,
     ) -> Self {
-        let encryption = match (&config.server_side_encryption, &config.kms_key_id) {
+        let algorithm = match (&config.server_side_encryption, &config.kms_key_id) {
             (None, Some(_)) => Some(ServerSideEncryption::AwsKms),
             (named, _) => named.as_deref().map(ServerSideEncryption::from),
         };
@@ -67,8 +73,7 @@ impl Writer {
             failures,
             times,
             checksum: config.checksum_algorithm.as_deref().map(ChecksumAlgorithm::from),
-            encryption,
-            kms_key: config.kms_key_id.clone(),
+            encryption: Encryption { algorithm, kms_key: config.kms_key_id.clone() },
             tagging: config.tagging.clone(),
             aborts,
         }
@@ -107,8 +112,8 @@ impl Writer {
             .key(key)
             .set_content_type(options.content_type.map(str::to_owned))
             .set_checksum_algorithm(self.checksum(options))
-            .set_server_side_encryption(self.encryption.clone())
-            .set_ssekms_key_id(self.kms_key.clone())
+            .set_server_side_encryption(self.encryption.algorithm.clone())
+            .set_ssekms_key_id(self.encryption.kms_key.clone())
             .set_tagging(self.tagging.clone())
             .set_object_lock_mode(lock.mode)
             .set_object_lock_retain_until_date(lock.until)
@@ -139,15 +144,15 @@ impl Writer {
             let completed = || async {
                 match self.complete(upload, parts.clone()).await {
                     // The answer may be lost, and a second attempt meets an upload that is no more.
-                    Err(e) | Ok(Err(e))
+                    Err(e) | Ok(UploadResponse::Gone(e))
                         if e.kind == ErrorKind::Transient && self.is_stored(key, tag.as_deref(), size).await =>
                     {
-                        Ok(Ok(()))
+                        Ok(UploadResponse::Done(()))
                     }
                     completed => completed,
                 }
             };
-            retry(self.patience(options), completed).await??;
+            retry(self.patience(options), completed).await?.done()?;
             Ok(size)
         };
         let done = done.await;
@@ -168,8 +173,8 @@ impl Writer {
             .key(key)
             .set_content_type(options.content_type.map(str::to_owned))
             .set_checksum_algorithm(self.checksum(options))
-            .set_server_side_encryption(self.encryption.clone())
-            .set_ssekms_key_id(self.kms_key.clone())
+            .set_server_side_encryption(self.encryption.algorithm.clone())
+            .set_ssekms_key_id(self.encryption.kms_key.clone())
             .set_tagging(self.tagging.clone())
             .set_object_lock_mode(lock.mode)
             .set_object_lock_retain_until_date(lock.until)
@@ -191,20 +196,18 @@ impl Writer {
         if options.if_absent { Duration::ZERO } else { self.times.patience }
     }
 
-    /// Sorts the answer to a request of an upload. When the upload does not exist any more, sending the request again cannot
-    /// help: the inner error is for good.
-    fn within_upload<T, E>(
-        &self,
-        key: &str,
-        answer: Result<T, SdkError<E>>,
-    ) -> Result<Result<T, BucketError>, BucketError>
+    /// Sorts the answer to a request of an upload.
+    fn within_upload<T, E>(&self, key: &str, answer: Result<T, SdkError<E>>) -> Result<UploadResponse<T>, BucketError>
     where
         E: StdError + ProvideErrorMetadata + Send + Sync + 'static,
     {
         let code = answer.as_ref().err().and_then(|e| e.as_service_error()).and_then(|e| e.meta().code());
         let is_gone = code == Some("NoSuchUpload");
         let answer = answer.map_err(|e| self.failures.of("put", key, e));
-        if is_gone { Ok(answer) } else { answer.map(Ok) }
+        match answer {
+            Err(gone) if is_gone => Ok(UploadResponse::Gone(gone)),
+            answer => answer.map(UploadResponse::Done),
+        }
     }
 
     async fn send_parts(
@@ -250,7 +253,7 @@ impl Writer {
             bytes_on_the_way += part.len();
             let sent = async move {
                 let answer = retry(self.times.patience, || self.send_part(upload, number, part.clone()));
-                answer.await?
+                answer.await?.done()
             };
             on_the_way.push(sent.boxed());
             // Parts go on while the next one gathers.
@@ -279,7 +282,7 @@ impl Writer {
         upload: Upload<'_>,
         number: usize,
         bytes: Bytes,
-    ) -> Result<Result<(CompletedPart, usize), BucketError>, BucketError> {
+    ) -> Result<UploadResponse<(CompletedPart, usize)>, BucketError> {
         let Upload { key, id, options } = upload;
         let size = bytes.len();
         let number = i32::try_from(number).unwrap_or(i32::MAX);
@@ -297,8 +300,8 @@ impl Writer {
             .send()
             .await;
         let answer = match self.within_upload(key, answer)? {
-            Ok(answer) => answer,
-            Err(gone) => return Ok(Err(gone)),
+            UploadResponse::Done(answer) => answer,
+            UploadResponse::Gone(gone) => return Ok(UploadResponse::Gone(gone)),
         };
         let part = CompletedPart::builder()
             .part_number(number)
@@ -309,14 +312,10 @@ impl Writer {
             .set_checksum_sha1(answer.checksum_sha1)
             .set_checksum_sha256(answer.checksum_sha256)
             .build();
-        Ok(Ok((part, size)))
+        Ok(UploadResponse::Done((part, size)))
     }
 
-    async fn complete(
-        &self,
-        upload: Upload<'_>,
-        parts: Vec<CompletedPart>,
-    ) -> Result<Result<(), BucketError>, BucketError> {
+    async fn complete(&self, upload: Upload<'_>, parts: Vec<CompletedPart>) -> Result<UploadResponse<()>, BucketError> {
         let Upload { key, id, options } = upload;
         let answer = self
             .client
@@ -360,6 +359,22 @@ struct Upload<'a> {
     key: &'a str,
     id: &'a str,
     options: PutOptions,
+}
+
+/// The answer to a request of an upload.
+enum UploadResponse<T> {
+    Done(T),
+    /// The upload does not exist any more: to send the request again cannot help.
+    Gone(BucketError),
+}
+
+impl<T> UploadResponse<T> {
+    fn done(self) -> Result<T, BucketError> {
+        match self {
+            Self::Done(answer) => Ok(answer),
+            Self::Gone(error) => Err(error),
+        }
+    }
 }
 
 fn overrides(times: TimeoutConfig, options: PutOptions) -> Builder {

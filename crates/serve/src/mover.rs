@@ -19,9 +19,10 @@ mod source;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests;
+mod transfer;
 
 pub use backup::backup;
 pub use resource::{BackupResource, MoverResource, RestoreResource};
 pub use restore::restore;
-pub use role::{MoverEnv, Transfer};
 pub use source::{RestoreSource, VolumeSource};
+pub use transfer::{MoverEnv, Transfer};

@@ -1,4 +1,4 @@
-//! `lifeboat pod-volume backup` and `restore`: the movers of volumes of pods.
+//! `lifeboat pod-volume backup` and `restore`: the movers of volumes of pods; and `wait`, which keeps a volume mounted for them.
 
 use crate::mover::args::MoverArgs;
 use crate::mover::{backup, restore};
@@ -8,8 +8,10 @@ use lifeboat_api::{PodVolumeBackup, PodVolumeRestore};
 use lifeboat_mover::protocol::VolumeMode;
 use lifeboat_terminal::flags;
 use lifeboat_terminal::flags::globals::Globals;
+use lifeboat_terminal::process::signals::terminated;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// Move the bytes of one volume of a pod; node agents run this in pods.
 #[derive(Debug, Subcommand)]
@@ -18,6 +20,8 @@ pub enum PodVolumeCommand {
     Backup(PodVolumeBackupArgs),
     /// Bring the volume of a PodVolumeRestore back
     Restore(PodVolumeRestoreArgs),
+    /// Keep the volume of a reader pod mounted, and do nothing with it
+    Wait(WaitArgs),
 }
 
 impl PodVolumeCommand {
@@ -29,6 +33,7 @@ impl PodVolumeCommand {
         match self {
             Self::Backup(args) => Box::pin(args.run(globals)).await,
             Self::Restore(args) => Box::pin(args.run(globals)).await,
+            Self::Wait(args) => args.run().await,
         }
     }
 }
@@ -68,5 +73,24 @@ impl PodVolumeRestoreArgs {
         let transfer = self.mover.transfer(&self.pod_volume_restore, VolumeMode::Filesystem)?;
         let cache = Some(self.cache_volume_path.as_path()).filter(|path| !path.as_os_str().is_empty());
         self.mover.run(globals, cache, async |env| restore::<PodVolumeRestore>(env, &transfer).await).await
+    }
+}
+
+/// `lifeboat pod-volume wait`.
+#[derive(Debug, Args)]
+pub struct WaitArgs {
+    /// The longest time, in seconds
+    #[arg(long, value_name = "SECONDS")]
+    seconds: u64,
+}
+
+impl WaitArgs {
+    async fn run(self) -> Result<ExitCode> {
+        let terminate = terminated()?;
+        tokio::select! {
+            () = terminate => {}
+            () = tokio::time::sleep(Duration::from_secs(self.seconds)) => {}
+        }
+        Ok(ExitCode::SUCCESS)
     }
 }

@@ -372,6 +372,7 @@ impl ServerArgs {
                 movers: lifeboat_backup::FileMoverSettings {
                     may_be_used: true,
                     fs_backup_timeout: self.fs_backup_timeout,
+                    ..lifeboat_backup::FileMoverSettings::default()
                 },
                 item_block_workers,
                 fs_backup_by_default: self.default_volumes_to_fs_backup,

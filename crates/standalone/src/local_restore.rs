@@ -7,8 +7,10 @@ use super::local_operation::restore_run::{RestoreRun, ResumeRule, RunOutcome, ru
 use super::local_operation::specification::Specification;
 use super::local_operation::state::{OldState, OperationState, OperationStateFile, ResumedOperation};
 use lifeboat_action::Actions;
-use lifeboat_api::{Features, Restore, Time};
-use lifeboat_api::{SourceCluster, only_of_others, usable_of_schedule};
+use lifeboat_api::well_known::LABEL_MOVER_OF_RESTORE;
+use lifeboat_api::{
+    BackupMaker, Features, Restore, SourceCluster, Time, newest_of_schedule, only_of_others, usable_of_schedule,
+};
 use lifeboat_cluster::Cluster;
 use lifeboat_operation::Operation;
 use lifeboat_provider::{PortableBucket, portable};
@@ -20,7 +22,7 @@ use lifeboat_terminal::output::Output;
 use lifeboat_terminal::output::errors;
 use lifeboat_terminal::process::clock::clock;
 use lifeboat_view::preview::ShownParts;
-use lifeboat_volume::mover_pod::{MoverPodSettings, MoverPods, PASSWORD, SECRET_AT, SecretFiles};
+use lifeboat_volume::mover_pod::{MoverPodSettings, MoverPods, PASSWORD, SECRET_AT, SecretFiles, SweptMover};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -110,6 +112,9 @@ impl LocalRestore {
         let specification = self.specification(&self.restore(&new, &backup), &store).await?;
         let state = self.state(&cluster, &store, OperationState { specification, ..new }).await?;
         let restore = self.restore(&state.content, &backup);
+        if let Some(pods) = &self.settings.movers.pods {
+            sweep(pods, &restore, now, &cluster).await;
+        }
         let env = self.env(cluster, store);
         let request = Request { restore, settings: self.settings };
         let run = RestoreRun { state, until: ResumeRule::Ended, output: self.output };
@@ -153,15 +158,9 @@ impl LocalRestore {
         for backup in usable {
             let claimed = store.cluster_of(&backup.metadata.name).await?;
             if from.admits_claim(claimed.as_deref(), &this) {
-                let by = match claimed {
-                    Some(uid) if uid == this => String::new(),
-                    Some(uid) => format!(", made by the cluster {uid}"),
-                    None => ", of which nothing says which cluster has made it".to_owned(),
-                };
-                let (name, began) = (&backup.metadata.name, backup.status.start_timestamp);
-                let of = began.map_or_else(String::new, |time| format!(" of {time}"));
-                errors::warn(Some(&format!("The newest backup of the schedule {schedule} is {name}{of}{by}.")));
-                return Ok(name.clone());
+                let maker = BackupMaker::claimed(claimed.as_deref(), &this);
+                errors::warn(Some(&newest_of_schedule(schedule, backup, maker)));
+                return Ok(backup.metadata.name.clone());
             }
             others.push(claimed);
         }
@@ -232,6 +231,25 @@ impl LocalRestore {
         restore.metadata.creation_timestamp = Some(Time::new(content.started));
         backup.clone_into(&mut restore.spec.backup_name);
         restore
+    }
+}
+
+/// Removes what restores that were killed have left of their movers, and says it: their Secrets hold the credentials of buckets.
+async fn sweep(pods: &MoverPods, restore: &Restore, now: jiff::Timestamp, cluster: &Cluster) {
+    let what = "movers that earlier local restores have left";
+    match pods.sweep(restore, now, cluster).await {
+        Ok(swept) => {
+            for SweptMover { kind, namespace, name, restore } in swept {
+                let text = format!(
+                    "The {kind} {namespace}/{name} of a mover was left by the restore {restore:?}, which was killed, and is removed."
+                );
+                errors::warn(Some(&text));
+            }
+        }
+        // The namespaces into which it restores are looked at all the same.
+        Err(e) => errors::warn(Some(&format!(
+            "{what} cannot be looked for in all namespaces ({e}): they are pods and Secrets with the label {LABEL_MOVER_OF_RESTORE}"
+        ))),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Reads the archive of a backup through its index.
 
-use crate::bridge::{Interrupted, with_reader};
+use crate::bridge::{NotDone, with_reader};
 use crate::open::{OpenOptions, head};
 use crate::stream::{StreamReceiver, StreamSender, stream};
 use crate::transcode::{Transcoded, copied, transcode};
@@ -178,23 +178,19 @@ impl Store {
 
     async fn fitting_index(&self, name: &str, size: u64, limits: ReadLimits) -> Result<Option<Index>, StoreError> {
         let key = BackupFile::Index.key(name);
-        let read = async {
-            let stream = self.bucket.get(&key, None).await?;
-            match with_reader(stream, move |reader| Index::read(reader, size, limits)).await {
-                Ok(read) => Ok(Ok(read)),
-                Err(Interrupted::Thread) => Ok(Err(StoreError::Worker("reading the index"))),
-                Err(Interrupted::Stream(e)) => Err(e),
-            }
-        };
-        let read = match read.await {
-            Ok(read) => read?,
-            Err(e) if e.is_not_found() => return Ok(None),
-            Err(e) => return Err(e.into()),
+        let read = match self.bucket.get(&key, None).await {
+            Ok(stream) => with_reader(stream, move |reader| Index::read(reader, size, limits)).await,
+            Err(e) => Err(NotDone::Stream(e)),
         };
         match read {
             Ok(index) => Ok(Some(index)),
-            Err(IndexError::Refused(source)) => Err(StoreError::Archive { key: BackupFile::Tarball.key(name), source }),
-            Err(e) => {
+            Err(NotDone::Thread) => Err(StoreError::Worker("reading the index")),
+            Err(NotDone::Stream(e)) if e.is_not_found() => Ok(None),
+            Err(NotDone::Stream(e)) => Err(e.into()),
+            Err(NotDone::Work(IndexError::Refused(source))) => {
+                Err(StoreError::Archive { key: BackupFile::Tarball.key(name), source })
+            }
+            Err(NotDone::Work(e)) => {
                 tracing::warn!(key, error = %e, "the index cannot be read: not used");
                 Ok(None)
             }

@@ -16,13 +16,15 @@ pub(crate) struct PieceReader {
     current: Bytes,
 }
 
-/// The reason for which the work has no outcome.
+/// The reason for which the work was not done.
 #[derive(Debug)]
-pub(crate) enum Interrupted {
-    /// The stream broke before the work could be done: the result of the work means nothing.
+pub(crate) enum NotDone<E> {
+    /// The stream broke before the work could be done: the error of the work means nothing.
     Stream(BucketError),
     /// The thread died.
     Thread,
+    /// The error of the work.
+    Work(E),
 }
 
 impl Read for PieceReader {
@@ -43,7 +45,7 @@ impl Read for PieceReader {
 pub(crate) async fn with_reader<T, E>(
     mut bytes: ByteStream,
     work: impl FnOnce(PieceReader) -> Result<T, E> + Send + 'static,
-) -> Result<Result<T, E>, Interrupted>
+) -> Result<T, NotDone<E>>
 where
     T: Send + 'static,
     E: Send + 'static,
@@ -68,9 +70,10 @@ where
     };
     let thread = tokio::task::spawn_blocking(move || work(PieceReader { pieces, current: Bytes::new() }));
     let (broken, done) = tokio::join!(feed, thread);
-    match (done.map_err(|_| Interrupted::Thread)?, broken) {
-        (Err(_), Some(e)) => Err(Interrupted::Stream(e)),
-        (done, _) => Ok(done),
+    match (done.map_err(|_| NotDone::Thread)?, broken) {
+        (Err(_), Some(e)) => Err(NotDone::Stream(e)),
+        (Err(e), None) => Err(NotDone::Work(e)),
+        (Ok(done), _) => Ok(done),
     }
 }
 
@@ -108,9 +111,9 @@ mod tests {
             let mut out = Vec::new();
             reader.read_to_end(&mut out).map(|_| out)
         };
-        let Err(Interrupted::Stream(e)) = with_reader(bytes, read).await else { panic!("it broke") };
+        let Err(NotDone::Stream(e)) = with_reader(bytes, read).await else { panic!("it broke") };
         assert_eq!(e.to_string(), "cannot get \"k\" in s: cut");
         let bytes = futures::stream::iter([Ok(Bytes::from_static(b"who")), Ok(Bytes::from_static(b"le"))]).boxed();
-        assert_eq!(with_reader(bytes, read).await.unwrap().unwrap(), b"whole");
+        assert_eq!(with_reader(bytes, read).await.unwrap(), b"whole");
     }
 }

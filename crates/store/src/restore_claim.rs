@@ -32,6 +32,19 @@ pub struct RestoreOwner {
     pub namespace: String,
     /// The time until which the originals of objects that it has recreated or removed stay.
     pub keep_replaced_until: Timestamp,
+    /// The backup that it reads; `None` where that is not known, or it has ended.
+    pub reads: Option<BackupReading>,
+}
+
+/// The backup that a restore reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BackupReading {
+    /// Its name.
+    pub backup: String,
+    /// Its UID, as its record has it.
+    pub backup_uid: String,
+    /// Until when, unless the restore gives another sign of life before.
+    pub until: Timestamp,
 }
 
 /// The result of deleting the files of a restore.
@@ -261,7 +274,7 @@ impl Store {
         Ok(swept)
     }
 
-    async fn put_restore_claim(&self, name: &str, claim: &RestoreClaim) -> Result<(), StoreError> {
+    pub(crate) async fn put_restore_claim(&self, name: &str, claim: &RestoreClaim) -> Result<(), StoreError> {
         let options = PutOptions { content_type: Some("application/json"), ..PutOptions::default() };
         self.put(&restore_claim_key(name), encoded(claim)?.into(), options).await
     }
@@ -296,6 +309,9 @@ impl RestoreOwner {
             claimed: now,
             keep_replaced_until: self.keep_replaced_until,
             swept: self.namespace.is_empty(),
+            backup: self.reads.as_ref().map_or_else(String::new, |reads| reads.backup.clone()),
+            backup_uid: self.reads.as_ref().map_or_else(String::new, |reads| reads.backup_uid.clone()),
+            reads_until: self.reads.as_ref().map(|reads| reads.until),
         }
     }
 }
@@ -326,6 +342,7 @@ mod tests {
             cluster_uid: cluster.into(),
             namespace: namespace.into(),
             keep_replaced_until: at(31),
+            reads: None,
         }
     }
 

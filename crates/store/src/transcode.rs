@@ -1,7 +1,7 @@
 //! Copies an archive into scratch space, as it is or, without index, in our seekable form.
 
 use crate::StoreError;
-use crate::bridge::{Interrupted, PieceReader, with_reader};
+use crate::bridge::{NotDone, PieceReader, with_reader};
 use crate::open::{OpenOptions, head};
 use lifeboat_archive::gzip::{Packer, capped};
 use lifeboat_archive::index::{Index, IndexError};
@@ -28,11 +28,7 @@ pub(crate) struct Transcoded {
 /// the same bytes again and are passed over; the other version directories give further rows.
 pub(crate) async fn transcode(stream: ByteStream, key: &str, options: &OpenOptions) -> Result<Transcoded, StoreError> {
     let (owned, options) = (key.to_owned(), options.clone());
-    match with_reader(stream, move |reader| copy(reader, &owned, &options)).await {
-        Ok(copied) => copied,
-        Err(Interrupted::Thread) => Err(StoreError::Worker("copying the archive into scratch space")),
-        Err(Interrupted::Stream(e)) => Err(e.into()),
-    }
+    with_reader(stream, move |reader| copy(reader, &owned, &options)).await.map_err(not_copied)
 }
 
 /// Copies an archive as it is; gives its size too. An archive whose packed size is above the limit for unpacked bytes
@@ -50,10 +46,14 @@ pub(crate) async fn copied(stream: ByteStream, key: &str, options: &OpenOptions)
         }
         Ok((file, size))
     };
-    match with_reader(stream, write).await {
-        Ok(copied) => copied,
-        Err(Interrupted::Thread) => Err(StoreError::Worker("copying the archive into scratch space")),
-        Err(Interrupted::Stream(e)) => Err(e.into()),
+    with_reader(stream, write).await.map_err(not_copied)
+}
+
+fn not_copied(why: NotDone<StoreError>) -> StoreError {
+    match why {
+        NotDone::Thread => StoreError::Worker("copying the archive into scratch space"),
+        NotDone::Stream(e) => e.into(),
+        NotDone::Work(e) => e,
     }
 }
 

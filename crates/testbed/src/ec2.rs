@@ -1,8 +1,8 @@
 //! An EC2 server.
 
 use crate::binaries::cache_folder;
+use crate::packages::with_python_packages;
 use crate::process::{Daemon, free_port, wait_for_port};
-use crate::python::with_python_packages;
 use anyhow::{Context, Result};
 use std::path::PathBuf;
 use tempfile::TempDir;

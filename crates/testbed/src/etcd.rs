@@ -93,16 +93,17 @@ impl Etcd {
         let mut differed = 0;
         for key in seen.keys().filter(|key| is_looked_up(key) && !baseline.keys.contains_key(*key)) {
             differed += 1;
-            self.call("txn", &json!({"success": [delete((key.clone(), key.clone()))]}))?;
+            self.call("txn", &json!({"success": [delete(KeyRange { first: key.clone(), last: key.clone() })]}))?;
         }
         seen.retain(|key, _| !is_looked_up(key) || baseline.keys.contains_key(key));
-        let mut run: Option<(Vec<u8>, Vec<u8>)> = None;
+        let mut run: Option<KeyRange> = None;
         for key in seen.keys().filter(|key| !is_renewed(key)) {
             if baseline.keys.contains_key(key) {
                 operations.extend(run.take().map(delete));
             } else {
                 differed += 1;
-                run = Some((run.map_or_else(|| key.clone(), |(first, _)| first), key.clone()));
+                let first = run.map_or_else(|| key.clone(), |run| run.first);
+                run = Some(KeyRange { first, last: key.clone() });
             }
         }
         operations.extend(run.take().map(delete));
@@ -195,8 +196,14 @@ fn is_looked_up(key: &[u8]) -> bool {
     LOOKED_UP.iter().any(|(prefix, name)| key.starts_with(prefix) && key.ends_with(name))
 }
 
+/// Keys that follow one another.
+struct KeyRange {
+    first: Vec<u8>,
+    last: Vec<u8>,
+}
+
 /// The operation that deletes all keys from the first to the last.
-fn delete((first, last): (Vec<u8>, Vec<u8>)) -> Value {
+fn delete(KeyRange { first, last }: KeyRange) -> Value {
     let end = [last.as_slice(), &[0]].concat();
     json!({"requestDeleteRange": {"key": STANDARD.encode(first), "range_end": STANDARD.encode(end)}})
 }

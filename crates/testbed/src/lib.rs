@@ -16,8 +16,6 @@ mod certificates;
 mod clock;
 mod command;
 mod control_plane;
-mod crates_io;
-mod debian;
 mod ec2;
 mod etcd;
 mod furnish;
@@ -27,11 +25,11 @@ mod image;
 mod informers;
 mod kopia;
 mod node;
+mod packages;
 mod pause;
 mod plugins;
 mod process;
 mod proxy;
-mod python;
 mod restic;
 mod s3;
 mod scripted;
@@ -45,8 +43,6 @@ pub use binaries::{Binaries, cache_folder};
 pub use clock::with_wrong_clock;
 pub use command::{output_within, rest_of_output_within, status_within};
 pub use control_plane::{ControlPlane, Kubectl};
-pub use crates_io::{dashboard, program_of_crate};
-pub use debian::{DebianPackage, install_debian_packages};
 pub use ec2::Ec2Server;
 pub use helm::helm;
 pub use image::{Entry, Image, Packing, digest};
@@ -56,12 +52,12 @@ pub use node::{
     DRIVER, Driver, LIFEBOAT_IMAGE, NODE_STATE, Node, VELERO_IMAGE, VELERO_PLUGIN_IMAGE, import_program, import_velero,
     in_namespaces,
 };
+pub use packages::{DebianPackage, dashboard, install_debian_packages, program_of_crate, with_python_packages};
 pub use plugins::{
     REAL_PLUGINS, RealPlugin, plugin_fixture, plugin_fixture_that_detects_races, plugin_host, real_plugin,
 };
 pub use process::{Daemon, free_port};
 pub use proxy::{ContainerCommand, Containers, Fault, Kill, Nth, Proxy, Ran, Rule, Seen};
-pub use python::with_python_packages;
 pub use restic::{RESTIC_VERSIONS, Restic};
 pub use s3::S3Server;
 pub use scripted::{ScriptedRequest, ScriptedResponse, ScriptedServer, scripted_api_server};

@@ -61,7 +61,7 @@ impl<S: Subscriber> Layer<S> for Noting {
     }
 
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, _: Context<'_, S>) {
-        let mut name = Name::default();
+        let mut name = SpanName::default();
         attributes.record(&mut name);
         let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
         let parent = attributes.parent().and_then(|parent| noted.names.get(&parent.into_u64()));
@@ -73,9 +73,9 @@ impl<S: Subscriber> Layer<S> for Noting {
 
 /// The value of the field `otel.name`.
 #[derive(Default)]
-struct Name(String);
+struct SpanName(String);
 
-impl Visit for Name {
+impl Visit for SpanName {
     fn record_str(&mut self, field: &Field, value: &str) {
         if field.name() == "otel.name" {
             value.clone_into(&mut self.0);

@@ -18,6 +18,11 @@ pub(crate) fn stored(object: &Value) -> Result<(Vec<u8>, Vec<u8>)> {
         "Secret" => ("secrets", None),
         "Pod" => ("pods", Some(json!({"phase": "Pending", "qosClass": "BestEffort"}))),
         "PersistentVolumeClaim" => ("persistentvolumeclaims", Some(json!({"phase": "Pending"}))),
+        // As it is given, so that a test can give it another UID.
+        "Namespace" => {
+            let name = object["metadata"]["name"].as_str().with_context(|| format!("no name: {object}"))?;
+            return Ok((format!("/registry/namespaces/{name}").into_bytes(), object.to_string().into_bytes()));
+        }
         other => bail!("objects of the kind {other:?} are not written behind the API server"),
     };
     let text = |field: &str| object["metadata"][field].as_str().with_context(|| format!("no {field}: {object}"));
@@ -60,8 +65,7 @@ mod tests {
 
     #[test]
     fn objects_that_admission_would_change_are_refused() {
-        for object in [json!({"kind": "Namespace", "metadata": {"name": "a"}}), json!({"kind": "Pod", "metadata": {}})]
-        {
+        for object in [json!({"kind": "Service", "metadata": {"name": "a"}}), json!({"kind": "Pod", "metadata": {}})] {
             assert!(stored(&object).is_err(), "{object}");
         }
     }

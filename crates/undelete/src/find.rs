@@ -9,7 +9,7 @@ use lifeboat_api::{Backup, SourceCluster, source_cluster};
 use lifeboat_browse::BackupStore;
 use lifeboat_object::{Catalog, ObjectKey, chain};
 use lifeboat_requests::archive::{ArchiveDownload, FromServerArgs};
-use lifeboat_restore::check_source;
+use lifeboat_restore::{check_record, check_source};
 use lifeboat_standalone::backup_source::{OpenBackup, copied, copy_volume_files, open, open_rows, rows_of};
 use lifeboat_standalone::local_operation::state::OfBackup;
 use lifeboat_store::{ArchiveRows, BackupSummary, Store, UsableBackups};
@@ -321,15 +321,19 @@ impl Search<'_> {
     }
 
     async fn named(&self, name: &str) -> Result<Backup> {
-        let backup = match &self.place {
-            BackupsLocation::Bucket(store) => store.backup(name).await?,
+        match &self.place {
+            BackupsLocation::Bucket(store) => {
+                let backup = store.backup(name).await?;
+                check_record(&backup)?;
+                Ok(backup)
+            }
             BackupsLocation::Server(_) => {
                 let client = self.globals.client().await?;
-                client.get::<Backup>(name).await?.ok_or_else(|| errors::missing::<Backup>(name))?
+                let backup = client.get::<Backup>(name).await?.ok_or_else(|| errors::missing::<Backup>(name))?;
+                check_source(&backup)?;
+                Ok(backup)
             }
-        };
-        check_source(&backup)?;
-        Ok(backup)
+        }
     }
 
     async fn candidates(&self, source: BackupChoice<'_>) -> Result<Candidates> {

@@ -59,6 +59,12 @@ pub(super) fn others_text(others: &[String]) -> String {
     format!("; {backups} of other clusters{of}, and not looked through: --source-cluster any looks through all")
 }
 
+/// That another cluster than this one has made the backup from which an object is taken; `None` where this one has, or nobody knows.
+pub(super) fn of_another_cluster(backup: &Backup, maker: Option<&str>, this: &str) -> Option<String> {
+    let maker = maker.filter(|maker| !this.is_empty() && *maker != this)?;
+    Some(format!("The backup {} was made by another cluster, {maker}.", named_with_time(backup)))
+}
+
 /// That an object is not taken from a backup, because newer ones may have it.
 pub(super) fn perhaps_not_the_newest(key: &ObjectKey, backup: &Backup, skipped: &str) -> String {
     format!(
@@ -104,6 +110,22 @@ pub(super) fn cut_off(wanted: &impl Display, name: &str, why: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_object_of_another_clusters_backup_is_told_to_be_one() {
+        let mut backup = Backup::default();
+        backup.metadata.name = "nightly-1".to_owned();
+        backup.status.start_timestamp = Some(lifeboat_api::Time::new("2026-11-22T03:00:00Z".parse().unwrap()));
+        let said = "The backup nightly-1 of 2026-11-22T03:00:00Z was made by another cluster, that.";
+        for (maker, this, expected) in [
+            (Some("that"), "this", Some(said)),
+            (Some("this"), "this", None),
+            (None, "this", None),
+            (Some("that"), "", None),
+        ] {
+            assert_eq!(of_another_cluster(&backup, maker, this).as_deref(), expected, "{maker:?} {this}");
+        }
+    }
 
     #[test]
     fn skipped_backups_of_other_clusters_are_reported_with_the_flag() {

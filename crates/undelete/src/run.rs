@@ -3,7 +3,7 @@
 use super::find::{BackupChoice, BackupsLocation, FoundObject, Origin, Search};
 use super::job::{Job, UndeletePlan};
 use super::next::Next;
-use super::report::named_with_time;
+use super::report::of_another_cluster;
 use super::requested_object::RequestedObject;
 use super::resume_state::{self, ResumeState, UndeleteOptions};
 use super::shown::ShownPlan;
@@ -66,12 +66,6 @@ pub struct Undelete {
     pub server: FromServerArgs,
 }
 
-/// Says that another cluster than this one has made the backup from which an object is taken.
-fn of_another_cluster(found: &FoundObject, this: &str) -> Option<String> {
-    let maker = found.maker.as_deref().filter(|maker| !this.is_empty() && *maker != this)?;
-    Some(format!("The backup {} was made by another cluster, {maker}.", named_with_time(&found.backup)))
-}
-
 impl Undelete {
     /// Finds the object, prints the plan of its restore, asks, and restores it.
     ///
@@ -114,7 +108,7 @@ impl Undelete {
         let finding = self.find(search, source);
         let (found, owned) =
             until_interrupted(finding, "interrupted before the object was found: nothing was restored").await?;
-        if let Some(said) = of_another_cluster(&found, &this) {
+        if let Some(said) = of_another_cluster(&found.backup, found.maker.as_deref(), &this) {
             errors::warn(Some(&said));
         }
         let job = Job {

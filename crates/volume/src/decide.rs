@@ -1,7 +1,7 @@
 //! Decides about one volume (velero: pkg/backup/item_backupper.go, internal/volumehelper). Pure and total.
 
-use crate::facts::{Claim, PersistentVolume, Pod, PodVolume};
-use crate::verdict::{Blocker, Flags, Group, Method, MethodReason, Verdict};
+use crate::facts::{BLOCK, Claim, PersistentVolume, Pod, PodVolume};
+use crate::verdict::{Blocker, FilePod, Flags, Group, Method, MethodReason, NoPod, NoSnapshot, Verdict};
 use lifeboat_select::{ResourcePolicies, SnapshotBy, VolumeAction, VolumeFacts, VolumeRule};
 
 /// The rules of the decision.
@@ -118,7 +118,7 @@ impl<'a> Subject<'a> {
             }
             VolumeAction::Skip => done(Method::Skip),
             VolumeAction::Custom(_) => hindered(Blocker::Custom),
-            VolumeAction::FsBackup => self.way_by_files(&self.mounts).map_or_else(hindered, done),
+            VolumeAction::FsBackup => self.way_by_files(None).map_or_else(hindered, done),
             VolumeAction::Snapshot { by, data_mover, snapshot_class } => {
                 self.way_by_snapshot(*by, data_mover, snapshot_class, flags).map_or_else(hindered, done)
             }
@@ -127,7 +127,7 @@ impl<'a> Subject<'a> {
 
     fn by_default(&self, flags: &Flags) -> Verdict {
         if let Some((pod, volume)) = self.pod_asking_for_files(flags) {
-            let blocker = self.way_by_files(&[(pod, volume)]);
+            let blocker = self.way_by_files(Some((pod, volume)));
             let (method, blocker) = match blocker {
                 Ok(method) => (method, None),
                 Err(blocker) => (Method::Skip, Some(blocker)),
@@ -143,14 +143,27 @@ impl<'a> Subject<'a> {
             return Verdict { method: Method::Skip, why: MethodReason::NotAskedFor };
         }
         if !flags.snapshots {
-            return Verdict { method: Method::Skip, why: MethodReason::NoSnapshots };
+            let none = || Verdict { method: Method::Skip, why: MethodReason::NoSnapshots };
+            return self.files_of_unmounted(NoSnapshot::NotWanted, flags).unwrap_or_else(none);
         }
         match self.way_by_snapshot(SnapshotBy::Any, "", "", flags) {
             Ok(method) => Verdict { method, why: MethodReason::SnapshotByDefault { blocker: None } },
             Err(blocker) => {
-                Verdict { method: Method::Skip, why: MethodReason::SnapshotByDefault { blocker: Some(blocker) } }
+                let why = || MethodReason::SnapshotByDefault { blocker: Some(blocker) };
+                let none = || Verdict { method: Method::Skip, why: why() };
+                self.files_of_unmounted(NoSnapshot::Blocked(blocker), flags).unwrap_or_else(none)
             }
         }
+    }
+
+    /// The files of a claim that no pod mounts, where files are saved by default and no snapshot is taken. Velero takes
+    /// snapshots of such claims, and leaves those out of which it can take none.
+    fn files_of_unmounted(&self, no_snapshot: NoSnapshot, flags: &Flags) -> Option<Verdict> {
+        if !flags.saves_unmounted_files() || !self.mounts.is_empty() {
+            return None;
+        }
+        let method = self.way_by_files(None).ok()?;
+        Some(Verdict { method, why: MethodReason::FsBackupOfUnmounted { no_snapshot } })
     }
 
     /// The pod that asks for the files: one from within which they can be saved, if there is any.
@@ -167,27 +180,27 @@ impl<'a> Subject<'a> {
         asking.find(|(pod, volume)| pod.is_running && volume.is_mounted).or(first)
     }
 
-    /// Saves the files from within one of these pods, if that is possible.
-    fn way_by_files(&self, mounts: &[(&Pod, &PodVolume)]) -> Result<Method, Blocker> {
+    /// Saves the files from within a pod that runs and mounts them: the one that asks, else any other. Where there is none, a
+    /// reader pod mounts the claim.
+    fn way_by_files(&self, asks: Option<(&'a Pod, &'a PodVolume)>) -> Result<Method, Blocker> {
         if self.facts.volume_type == "hostPath" {
             return Err(Blocker::HostPath);
         }
-        let mut running = mounts.iter().filter(|(pod, _)| pod.is_running).peekable();
-        if mounts.is_empty() {
-            return Err(Blocker::NotMounted);
+        let running = || asks.iter().chain(&self.mounts).filter(|(pod, _)| pod.is_running);
+        if let Some((pod, volume)) = running().find(|(_, volume)| volume.is_mounted) {
+            let through = FilePod::Mounting { pod: pod.name.clone(), volume: volume.name.clone() };
+            return Ok(Method::FsBackup { through });
         }
-        if running.peek().is_none() {
-            return Err(Blocker::NoPodRuns);
+        let is_device = self.facts.claim_volume_mode == BLOCK || running().any(|(_, volume)| volume.is_device);
+        let (no_pod, blocker) = match self.mounts.is_empty() || running().next().is_some() {
+            true => (NoPod::NotMounted, Blocker::NotMounted),
+            false => (NoPod::NoneRuns, Blocker::NoPodRuns),
+        };
+        match self.has_claim && self.persistent.is_some() {
+            _ if is_device => Err(Blocker::Device),
+            true => Ok(Method::FsBackup { through: FilePod::Reader(no_pod) }),
+            false => Err(blocker),
         }
-        let mut blocker = Blocker::NotMounted;
-        for (pod, volume) in running {
-            if volume.is_device {
-                blocker = Blocker::Device;
-            } else if volume.is_mounted {
-                return Ok(Method::FsBackup { pod: pod.name.clone(), volume: volume.name.clone() });
-            }
-        }
-        Err(blocker)
     }
 
     /// The claims that it is snapshotted with, if its claim has the label of any.

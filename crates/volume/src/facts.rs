@@ -6,6 +6,7 @@ mod pod;
 mod source;
 mod volume;
 
+pub(crate) use claim::BLOCK;
 pub use claim::{Claim, ClaimKey};
 pub use pod::{Pod, PodVolume};
 pub use volume::PersistentVolume;

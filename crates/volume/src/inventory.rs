@@ -2,9 +2,12 @@
 
 use crate::class::{ClassChoice, SnapshotClasses};
 use crate::decide::{Rules, Volume, decide};
-use crate::facts::{Claim, ClaimKey, PersistentVolume, Pod, PodVolume};
+use crate::facts::{BLOCK, Claim, ClaimKey, PersistentVolume, Pod, PodVolume};
 use crate::group::{GroupRules, Label, Labelled, beside_note, class_of, fallback_note, members_of, settle_claim};
-use crate::verdict::{BackupMovers, DriverSnapshot, Flags, Method, MethodReason, MissingMover, Verdict};
+use crate::verdict::{
+    BackupMovers, DriverSnapshot, FilePod, Flags, Method, MethodReason, MissingMover, NoPod, NoSnapshot, Verdict,
+};
+use lifeboat_api::well_known::LABEL_READER_OF_BACKUP;
 use lifeboat_object::Item;
 use lifeboat_select::ResourcePolicies;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -59,6 +62,8 @@ pub struct Verdicts {
     beside_groups: BTreeMap<(String, String), Vec<String>>,
     /// The movers that were there when it was decided.
     movers: BackupMovers,
+    /// Claims that no pod mounts and whose files are saved where no snapshot can be taken.
+    files_instead: BTreeSet<ClaimKey>,
 }
 
 /// Something about a group that people must know.
@@ -78,12 +83,13 @@ impl VolumeInventory {
         Self { counts_all_of_pods: rules.flags.fs_backup_by_default || has_policies, ..Self::default() }
     }
 
-    /// Takes in an object. Objects of other types say nothing of volumes.
+    /// Takes in an object. Objects of other types say nothing of volumes, and neither do the reader pods of backups.
     pub fn take(&mut self, item: &Item) {
         if !item.resource.group.is_empty() {
             return;
         }
         match item.resource.resource.as_str() {
+            "pods" if item.head.labels.contains_key(LABEL_READER_OF_BACKUP) => {}
             "pods" => self.pod(Pod::of(item)),
             "persistentvolumeclaims" => {
                 let claim = Claim::of(item);
@@ -92,6 +98,18 @@ impl VolumeInventory {
             "persistentvolumes" => drop(self.volumes.insert(item.head.name.clone(), PersistentVolume::of(item))),
             _ => {}
         }
+    }
+
+    /// Takes in a pod that is left out of the backup. It asks for nothing, and mounts its claims all the same.
+    pub fn take_left_out(&mut self, item: &Item) {
+        let is_pod = item.resource.group.is_empty() && item.resource.resource == "pods";
+        if !is_pod || item.head.labels.contains_key(LABEL_READER_OF_BACKUP) {
+            return;
+        }
+        let mut pod = Pod::of(item);
+        pod.volumes.retain(|volume| volume.claim.is_some());
+        pod.volumes.iter_mut().for_each(|volume| (volume.is_opted_in, volume.is_opted_out) = (false, true));
+        self.pod(pod);
     }
 
     fn pod(&mut self, mut pod: Pod) {
@@ -129,9 +147,15 @@ impl VolumeInventory {
         let mut of_volumes = HashMap::with_capacity(self.claims.len());
         let mounts = mounts(&self.pods);
         let mounts = |claim: &ClaimKey| mounts.get(claim).map(Vec::as_slice).unwrap_or_default();
+        let mut files_instead = BTreeSet::new();
         for (key, claim) in &self.claims {
             let volume = claim.volume.as_ref().and_then(|name| self.volumes.get(name));
             let verdict = decide(Volume::Claimed { claim, volume, mounts: mounts(key) }, rules);
+            let is_unmounted = mounts(key).is_empty() && claim.volume_mode != BLOCK;
+            let is_by_default = verdict.why == MethodReason::SnapshotByDefault { blocker: None };
+            if is_by_default && is_unmounted && rules.flags.saves_unmounted_files() {
+                files_instead.insert(key.clone());
+            }
             of_claims.insert(key.clone(), all.len());
             if let Some(volume) = &claim.volume {
                 of_volumes.insert(volume.clone(), all.len());
@@ -160,7 +184,7 @@ impl VolumeInventory {
         }
         self.pods = Vec::new();
         let (beside_groups, movers) = (BTreeMap::new(), rules.flags.movers);
-        Verdicts { inventory: self, all, of_claims, of_volumes, pods, beside_groups, movers }
+        Verdicts { inventory: self, all, of_claims, of_volumes, pods, beside_groups, movers, files_instead }
     }
 }
 
@@ -280,8 +304,8 @@ impl Verdicts {
         all.any(|snapshot| snapshot.group.is_none())
     }
 
-    /// Chooses the class for each claim that is to be snapshotted by itself; where none can be chosen it is not snapshotted. To be
-    /// called after [`Self::settle_groups`].
+    /// Chooses the class for each claim that is to be snapshotted by itself; where none can be chosen it is not snapshotted. The
+    /// files of one that no pod mounts are saved then, where files are saved by default. To be called after [`Self::settle_groups`].
     pub fn settle_classes(&mut self, classes: &SnapshotClasses) {
         for decided in &mut self.all {
             let Verdict { method, why } = &mut decided.verdict;
@@ -299,6 +323,11 @@ impl Verdicts {
             let chosen = classes.choose(driver, ClassChoice { of_claim: &claim.snapshot_class, of_policy: class });
             match chosen.map(|chosen| chosen.name.clone()) {
                 Ok(name) => *class = name,
+                Err(trouble) if self.files_instead.contains(&claim.key) => {
+                    let no_snapshot = NoSnapshot::NoClass { driver: driver.to_owned(), trouble };
+                    *why = MethodReason::FsBackupOfUnmounted { no_snapshot };
+                    *method = Method::FsBackup { through: FilePod::Reader(NoPod::NotMounted) };
+                }
                 Err(trouble) => {
                     let because = Box::new(std::mem::replace(why, MethodReason::NotAskedFor));
                     *why = MethodReason::NoClass { because, driver: driver.to_owned(), trouble };

@@ -34,9 +34,10 @@ pub use restore_plan::{
     BackupOrigin, ClaimCopy, ClaimData, ClaimOfVolume, CopyRecords, FileFormat, FileVolume, FilesOfPods, Loss,
     MissingCopy, MovedSnapshot, Movers, PodFiles, PodName, RecordedMethod, RecordedVolumes, RepositoryCopy,
     RestoreMeans, RestoreMethod, RetainedFacts, RetainedPlan, RetainedVolume, SavedClaim, SavedFiles, SavedVolume,
-    UnsupportedMethod, VolumeFiles, VolumeHere, VolumeName, VolumeOfClaim, VolumeOwner, VolumePermissions,
-    VolumeRefusal, plan_claim, plan_retained, plan_volume,
+    UnfinishedVolume, UnsupportedMethod, VolumeFiles, VolumeHere, VolumeName, VolumeOfClaim, VolumeOwner,
+    VolumePermissions, VolumeRefusal, plan_claim, plan_retained, plan_volume, settle_unfinished,
 };
 pub use verdict::{
-    BackupMovers, Blocker, DriverSnapshot, Flags, Group, GroupTrouble, Method, MethodReason, MissingMover, Verdict,
+    BackupMovers, Blocker, DriverSnapshot, FilePod, Flags, Group, GroupTrouble, Method, MethodReason, MissingMover,
+    NoPod, NoSnapshot, Verdict,
 };

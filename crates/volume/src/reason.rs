@@ -1,6 +1,6 @@
 //! Says in words why something is done with a volume, and what would have to change.
 
-use crate::verdict::{Blocker, DriverSnapshot, Group, Method, MethodReason, Verdict};
+use crate::verdict::{Blocker, DriverSnapshot, FilePod, Group, Method, MethodReason, NoPod, NoSnapshot, Verdict};
 use std::borrow::Cow;
 
 /// The ways of saving in which Velero's record of skipped volumes says why it did not
@@ -35,7 +35,10 @@ impl Verdict {
         }
         match &self.method {
             Method::NativeSnapshot => "native snapshot".to_owned(),
-            Method::FsBackup { pod, volume } => format!("file system backup from the pod {pod} (volume {volume})"),
+            Method::FsBackup { through: FilePod::Mounting { pod, volume } } => {
+                format!("file system backup from the pod {pod} (volume {volume})")
+            }
+            Method::FsBackup { through: FilePod::Reader(_) } => "file system backup by a reader pod".to_owned(),
             Method::CsiSnapshot { .. } | Method::MovedCsiSnapshot { .. } | Method::Skip => "nothing".to_owned(),
         }
     }
@@ -58,10 +61,19 @@ impl Verdict {
             return format!("{because}, but no VolumeSnapshotClass of the driver {driver} is chosen: {}", trouble.why);
         }
         let (why, blocker) = self.why.words();
-        match blocker {
-            Some(blocker) => format!("{why}, but {}", blocker.words()),
-            None => why.into_owned(),
+        match (blocker, &self.method) {
+            (Some(blocker), _) => format!("{why}, but {}", blocker.words()),
+            (None, Method::FsBackup { through: FilePod::Reader(no_pod) }) => {
+                format!("{why}; by a reader pod, because {}", no_pod.words())
+            }
+            (None, _) => why.into_owned(),
         }
+    }
+
+    /// The rule, the annotation or the default that decided, as the end of a sentence, without what follows from it.
+    #[must_use]
+    pub fn rule(&self) -> String {
+        self.why.words().0.into_owned()
     }
 
     /// The reason for the record of a skipped volume, in Velero's form `approach: reason;`
@@ -72,6 +84,7 @@ impl Verdict {
             MethodReason::Policy { action: "fs-backup", .. }
             | MethodReason::Annotation { .. }
             | MethodReason::FsBackupByDefault { .. }
+            | MethodReason::FsBackupOfUnmounted { .. }
             | MethodReason::NotAskedFor => FILES,
             MethodReason::Policy { action: "skip" | "custom", .. }
             | MethodReason::NotBound { .. }
@@ -119,6 +132,7 @@ impl Verdict {
             ),
             MethodReason::Annotation { .. }
             | MethodReason::FsBackupByDefault { .. }
+            | MethodReason::FsBackupOfUnmounted { .. }
             | MethodReason::SnapshotByDefault { .. } => return None,
         })
     }
@@ -143,6 +157,13 @@ impl MethodReason {
                 );
                 (why.into(), *blocker)
             }
+            Self::FsBackupOfUnmounted { no_snapshot } => {
+                let why = format!(
+                    "files are saved by default (defaultVolumesToFsBackup), and no snapshot of it is taken: {}",
+                    no_snapshot.words()
+                );
+                (why.into(), None)
+            }
             Self::SnapshotByDefault { blocker } => ("snapshots are taken by default".into(), *blocker),
             Self::NoSnapshots => {
                 ("the backup asks for no snapshots (snapshotVolumes is false), and no pod for its files".into(), None)
@@ -163,6 +184,28 @@ impl MethodReason {
     }
 }
 
+impl NoPod {
+    /// The reason, as the end of a sentence.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::NotMounted => "no pod mounts it",
+            Self::NoneRuns => "no pod that mounts it runs",
+        }
+    }
+}
+
+impl NoSnapshot {
+    fn words(&self) -> Cow<'_, str> {
+        match self {
+            Self::NotWanted => "the backup asks for none (snapshotVolumes is false)".into(),
+            Self::Blocked(blocker) => blocker.words().into(),
+            Self::NoClass { driver, trouble } => {
+                format!("no VolumeSnapshotClass of the driver {driver} is chosen: {}", trouble.why).into()
+            }
+        }
+    }
+}
+
 impl Blocker {
     fn words(self) -> &'static str {
         match self {
@@ -174,8 +217,8 @@ impl Blocker {
             Self::NoSnapshotApi => "the cluster serves no VolumeSnapshots",
             Self::NotCsi => "it is of no CSI driver",
             Self::NoSnapshotter => "no applicable volumesnapshotter found: there is no volume snapshot location",
-            Self::NotMounted => "no pod mounts it",
-            Self::NoPodRuns => "no pod that mounts it runs",
+            Self::NotMounted => NoPod::NotMounted.words(),
+            Self::NoPodRuns => NoPod::NoneRuns.words(),
             Self::Device => "it is used as a block device, which has no files",
             Self::HostPath => "it is a path of the node",
             Self::NoClaim => "its claim is not in the backup, and CSI drivers take snapshots of claims",
@@ -197,8 +240,8 @@ impl Blocker {
             Self::NoSnapshotter => {
                 "add a volume snapshot location whose plugin knows this storage, or let a policy ask for fs-backup"
             }
-            Self::NotMounted => "let a running pod mount it, or let a policy ask for a snapshot",
-            Self::NoPodRuns => "let a pod that mounts it run, or let a policy ask for a snapshot",
+            Self::NotMounted => "include its claim in the backup, or let a policy ask for a snapshot",
+            Self::NoPodRuns => "include its claim in the backup, where it has one, or let a pod that mounts it run",
             Self::Device => "let a policy ask for a snapshot",
             Self::HostPath => "save it by other means: it lies on the node itself",
             Self::NoClaim => "include its claim in the backup",

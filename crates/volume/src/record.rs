@@ -3,7 +3,7 @@
 
 use crate::facts::{ClaimKey, PersistentVolume};
 use crate::inventory::{DecidedVolume, Verdicts};
-use crate::verdict::{Method, MethodReason, Verdict};
+use crate::verdict::{FilePod, Method, MethodReason, Verdict};
 use lifeboat_api::Time;
 use lifeboat_archive::native_snapshot::NativeSnapshot;
 use lifeboat_archive::volume_info::{
@@ -204,16 +204,21 @@ pub fn records(verdicts: &Verdicts, saved: &SavedObjects, reports: &Reports) -> 
                 SUCCEEDED.clone_into(&mut info.result);
                 info.other.extend(serde_json::to_value(files).ok().map(|files| (PVB_INFO.to_owned(), files)));
             }
-            (Method::FsBackup { pod, volume }, Some(Report::Failed { why })) => {
+            (Method::FsBackup { through }, Some(Report::Failed { why })) => {
                 POD_VOLUME_BACKUP.clone_into(&mut info.backup_method);
                 FAILED.clone_into(&mut info.result);
                 info.message.clone_from(why);
                 let namespace = decided.claim.as_ref().map(|claim| &claim.namespace);
                 let namespace = namespace.or_else(|| decided.of_pod.as_ref().map(|(namespace, ..)| namespace));
+                // A reader pod is gone, and its name says nothing.
+                let (pod, volume) = match through {
+                    FilePod::Mounting { pod, volume } => (pod.clone(), volume.clone()),
+                    FilePod::Reader(_) => <(String, String)>::default(),
+                };
                 let files = PodVolumeBackupInfo {
                     uploader_type: "kopia".to_owned(),
-                    volume_name: volume.clone(),
-                    pod_name: pod.clone(),
+                    volume_name: volume,
+                    pod_name: pod,
                     pod_namespace: namespace.cloned().unwrap_or_default(),
                     phase: "Failed".to_owned(),
                     ..PodVolumeBackupInfo::default()

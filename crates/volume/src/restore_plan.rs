@@ -10,6 +10,8 @@
 //!
 //! [`CopyRecords`] finds the snapshot in a repository that holds one volume, for reading it without a cluster.
 //!
+//! Where a backup never came to its end, [`settle_unfinished`] says first which data it does not prove.
+//!
 //! A method that the environment cannot carry out ([`Movers`]) is a [`Loss`] with its reason ([`UnsupportedMethod`]).
 
 mod claim;
@@ -19,6 +21,7 @@ mod pod;
 mod recorded;
 mod repository_copy;
 mod retained;
+mod unfinished;
 
 pub use claim::{ClaimCopy, ClaimData, SavedClaim, VolumeOfClaim, plan_claim};
 pub use loss::{Loss, UnsupportedMethod};
@@ -30,3 +33,4 @@ pub use retained::{
     BackupOrigin, ClaimOfVolume, RetainedFacts, RetainedPlan, RetainedVolume, VolumeHere, VolumePermissions,
     VolumeRefusal, plan_retained,
 };
+pub use unfinished::{UnfinishedVolume, settle_unfinished};

@@ -99,6 +99,12 @@ impl BackupMovers {
 }
 
 impl Flags {
+    /// Returns true if the files of claims are saved that no pod mounts and of which no snapshot is taken.
+    #[must_use]
+    pub fn saves_unmounted_files(&self) -> bool {
+        self.fs_backup_by_default && self.saves_claims
+    }
+
     /// The flags of a backup whose defaults are filled in, on a server with these features. `serves_snapshots`,
     /// `native`, `saves_claims`, `serves_groups` and `movers` are not known from these.
     #[must_use]
@@ -159,15 +165,52 @@ pub enum Method {
         /// The claims with which the snapshot is taken at one moment; `None` when it is taken by itself.
         group: Option<Group>,
     },
-    /// A mover carries the files into a repository, from within the node of this pod.
+    /// A mover carries the files into a repository, from within the node of a pod.
     FsBackup {
+        /// The pod.
+        through: FilePod,
+    },
+    /// None of its data is saved.
+    Skip,
+}
+
+/// The pod through which a node agent reads the files of a volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FilePod {
+    /// A pod that runs and mounts the volume.
+    Mounting {
         /// The pod.
         pod: String,
         /// The name of the volume in the pod.
         volume: String,
     },
-    /// None of its data is saved.
-    Skip,
+    /// A reader pod, which the backup makes for this reason.
+    Reader(NoPod),
+}
+
+/// The reason for which no pod is there from whose node the files of a claim can be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoPod {
+    /// No pod mounts it.
+    NotMounted,
+    /// No pod that mounts it runs.
+    NoneRuns,
+}
+
+/// The reason for which no snapshot is taken of a claim that no pod mounts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoSnapshot {
+    /// The backup wants no snapshots.
+    NotWanted,
+    /// None can be taken, for this reason.
+    Blocked(Blocker),
+    /// No class is chosen for its driver.
+    NoClass {
+        /// The CSI driver.
+        driver: String,
+        /// The reason for which none is chosen.
+        trouble: ClassTrouble,
+    },
 }
 
 /// The claims of a namespace that are snapshotted together.
@@ -246,6 +289,11 @@ pub enum MethodReason {
         /// The reason for which its files cannot be saved.
         blocker: Option<Blocker>,
     },
+    /// Files are saved by default, no pod mounts it, and no snapshot is taken of it.
+    FsBackupOfUnmounted {
+        /// The reason for which none is taken.
+        no_snapshot: NoSnapshot,
+    },
     /// Snapshots are taken of all volumes that nothing else is said of.
     SnapshotByDefault {
         /// The reason for which none can be taken.
@@ -300,9 +348,9 @@ pub enum Blocker {
     NotCsi,
     /// No plugin takes native snapshots: there is no volume snapshot location.
     NoSnapshotter,
-    /// No pod mounts it.
+    /// No pod mounts it, and its claim is not known, which a reader pod would mount.
     NotMounted,
-    /// No pod that mounts it runs.
+    /// No pod that mounts it runs, and its claim is not known.
     NoPodRuns,
     /// It is used as a block device, which has no files.
     Device,

@@ -206,7 +206,8 @@ fn status_that_is_watched_tells_when_the_cluster_cannot_be_read_any_more() {
     let mut watched = Watched::start(Vec::new());
     eventually("the status", || !watched.last().is_empty());
     watched.sandbox.take();
-    eventually("what is wrong", || watched.printed("err").contains("The status is not known now: cannot list "));
+    let wrong = "The status is not known now: cannot list ";
+    assert!(comes_to_be(|| watched.printed("err").contains(wrong)), "{}", watched.printed("err"));
     let shown = watched.printed("out");
     let told = |watched: &Watched| watched.printed("err").matches("The status is not known now: ").count();
     let before = told(&watched);

@@ -8,12 +8,13 @@ use crate::ground::Ground;
 use crate::random::{first_seed, number, splitmix};
 use crate::server::plugins::put_plugin;
 use crate::support::{comes_to_be_within, eventually};
-use cluster::{Cluster, LIMIT, TTL};
-use jiff::{SignedDuration, Timestamp};
+use cluster::{Cluster, LIMIT};
+use jiff::Timestamp;
 use model::{Model, PLAIN, Restore, digest_of_results, end_of, is_in, snapshots_that_are_known};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::time::Duration;
 
 /// So many steps are made; `LIFEBOAT_STEPS` says another number.
 const STEPS: u64 = 200;
@@ -78,16 +79,20 @@ impl World {
                 let ours = self.throw(2) == 0;
                 let definitions = if ours { lifeboat_api::crds() } else { model::definitions_of_velero() };
                 self.clusters[number].define(&definitions);
-                self.model.rules_change(&self.clusters[number].uid);
                 format!("has definitions of {} applied", if ours { "Lifeboat" } else { "Velero" })
             }
             14 if self.throw(3) == 0 => {
-                self.clusters[number].lose_everything();
-                self.clusters[number].define(&lifeboat_api::crds());
-                self.model.rules_change(&self.clusters[number].uid);
-                self.clusters[number].install();
-                self.clusters[number].start(0);
-                "is installed anew, empty".to_owned()
+                let is_another = self.throw(2) == 0;
+                let cluster = &mut self.clusters[number];
+                cluster.lose_everything();
+                if is_another {
+                    cluster.become_another();
+                }
+                cluster.define(&lifeboat_api::crds());
+                cluster.install();
+                cluster.start(0);
+                let how = if is_another { "made anew with another UID" } else { "installed anew, empty" };
+                format!("is {how}")
             }
             15 => {
                 self.clusters[number].ground.let_an_hour_pass("velero", "main");
@@ -115,7 +120,9 @@ impl World {
         let nightly = self.clusters[number].nightly.clone().filter(|_| self.throw(3) > 0);
         let schedule = nightly.unwrap_or_else(|| PLAIN.to_owned());
         let has_rules = schedule != PLAIN && self.clusters[number].has_rules(&schedule);
-        let Some(backup) = self.clusters[number].back_up(&schedule) else {
+        let name = self.clusters[number].begin_backup(&schedule);
+        let killed = self.interrupts(number);
+        let Some(backup) = self.clusters[number].end_backup(name, &schedule, has_rules) else {
             assert!(
                 !has_rules,
                 "a backup of {schedule} is gone, and its rules keep it: {}",
@@ -123,9 +130,21 @@ impl World {
             );
             return format!("made a backup of {schedule} that is gone");
         };
-        let said = format!("made {} of {schedule}", backup.name);
+        let said = format!("made {} of {schedule}{killed}", backup.name);
         self.model.made(backup, has_rules);
         said
+    }
+
+    /// Kills the server at some moment of what it works on, now and then, and starts another one.
+    fn interrupts(&mut self, number: usize) -> &'static str {
+        if self.throw(3) > 0 {
+            return "";
+        }
+        let pause = self.throw(2000) as u64;
+        std::thread::park_timeout(Duration::from_millis(pause));
+        self.clusters[number].kill();
+        self.clusters[number].start(0);
+        ", and its server was killed meanwhile"
     }
 
     fn restore(&mut self, number: usize) -> String {
@@ -144,6 +163,8 @@ impl World {
         if made.code != 0 {
             return format!("could not restore {backup}: {}", made.err.trim());
         }
+        let killed = self.interrupts(number);
+        let cluster = &mut self.clusters[number];
         let mut status = Value::Null;
         let ended = comes_to_be_within(LIMIT, || {
             cluster.tend();
@@ -158,9 +179,10 @@ impl World {
         }
         let phase = status["phase"].as_str().unwrap_or_default().to_owned();
         if let Some(digest) = digest_of_results(&cluster.bucket, name) {
-            self.model.restored(name, &phase, Restore { cluster: number, digest, backup: backup.clone() });
+            let made = Restore { cluster: cluster.uid.clone(), digest, backup: backup.clone() };
+            self.model.restored(name, &phase, made);
         }
-        format!("restored {backup} as {name}: {phase}")
+        format!("restored {backup} as {name}: {phase}{killed}")
     }
 
     fn delete_restore(&mut self, number: usize) -> String {
@@ -169,9 +191,10 @@ impl World {
         let deleted = self.clusters[number].lifeboat(&format!("restore delete {name} --confirm"));
         // Its backup may have gone meanwhile, and it with it.
         assert!(deleted.code == 0 || deleted.err.contains("not found"), "{deleted:?}");
+        let killed = self.interrupts(number);
         self.clusters[number].until_gone("restore", &name);
-        self.model.restore_deleted(&name, number);
-        format!("deleted restore {name}")
+        self.model.restore_deleted(&name, &self.clusters[number].uid);
+        format!("deleted restore {name}{killed}")
     }
 
     fn hold(&mut self, number: usize) -> String {
@@ -200,8 +223,9 @@ impl World {
         self.model.deleted(&name);
         let run = self.clusters[number].lifeboat(&format!("backup delete {name} --confirm"));
         assert!(run.code == 0 || run.err.contains("not found"), "{run:?}");
+        let killed = self.interrupts(number);
         self.clusters[number].until_gone("backup", &name);
-        format!("deleted {name}")
+        format!("deleted {name}{killed}")
     }
 
     fn change_schedule(&mut self, number: usize) -> String {
@@ -241,13 +265,10 @@ impl World {
     }
 }
 
-/// Returns true if the time of a backup that nothing keeps is over. A clock that was ahead moves that time in its
-/// record by its error at most; the expiration of a kept backup is more than a day ahead.
+/// Returns true if the time of a backup is over, that nothing keeps now. One that was the newest of its schedule has a time that is a day
+/// ahead.
 fn is_over(bucket: &Path, backup: &str) -> bool {
-    let Some(end) = end_of(bucket, backup) else { return true };
-    let left = end.duration_since(Timestamp::now());
-    assert!(left <= SignedDuration::from_secs(SHIFT + TTL), "nothing keeps {backup}, and it ends at {end}");
-    !left.is_positive()
+    end_of(bucket, backup).is_none_or(|end| end <= Timestamp::now())
 }
 
 #[test]
@@ -294,10 +315,10 @@ fn lives_of_two_clusters(seed: u64, steps: u64) {
         cluster.ground.let_an_hour_pass("velero", "main");
     }
     let kept: BTreeSet<String> = world.model.kept().into_iter().collect();
-    let mut left = Vec::new();
+    let free = world.model.free(&world.clusters.each_ref().map(|cluster| cluster.uid.as_str()));
+    let mut left: Vec<String> = Vec::new();
     let all_gone = comes_to_be_within(LIMIT, || {
-        left =
-            world.model.free().iter().filter(|name| is_in(&bucket, name) && is_over(&bucket, name)).cloned().collect();
+        left = free.iter().filter(|name| is_in(&bucket, name) && is_over(&bucket, name)).cloned().collect();
         left.is_empty()
     });
     assert!(all_gone, "nothing keeps {left:?}, and they stay (seed {seed}): {}", world.logs());

@@ -264,7 +264,7 @@ fn check(ground: &Ground, cell: &Cell) {
     let name = format!("cell-{}", cell.number);
     let (folder, mut args) = arguments(command, &name);
     // What stays is not waited for; so many at once take their time.
-    args.extend(cell.stays.then(|| "--request-timeout=16s".to_owned()));
+    args.extend(cell.stays.then(|| "--request-timeout=40s".to_owned()));
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let case = ground.case_in(&folder, &name);
     if command == SecondBackup {

@@ -53,6 +53,14 @@ fn a_namespace_that_is_deleted_by_hand_comes_to_its_end() {
 
     // Without one: a server that comes later can make no Lease, and lets the restore go nevertheless.
     drop(ground.with_a_restore());
+    // Data movement under way, whose node agents go with the namespace.
+    let upload = |name: &str, finalizer: &str| {
+        let spec = json!({"backupStorageLocation": "default", "sourceNamespace": "shop", "sourcePVC": "data", "snapshotType": "CSI",
+            "operationTimeout": "10m", "csiSnapshot": {"volumeSnapshot": "s", "storageClass": "c", "snapshotClass": "c"}});
+        ground.create(&json!({"apiVersion": "velero.io/v2alpha1", "kind": "DataUpload", "spec": spec,
+            "metadata": {"name": name, "namespace": "velero", "finalizers": [finalizer]}}));
+    };
+    upload("moving", "velero.io/data-upload-download-finalizer");
     ground.bed.kubectl(&["delete", "namespace", "velero", "--wait=false"]);
     eventually("the end of the Leases", || ground.names(&["leases", "-n", "velero"]).is_empty());
     assert!(ground.is_ending() && !ground.restore("r").is_null());
@@ -65,6 +73,7 @@ fn a_namespace_that_is_deleted_by_hand_comes_to_its_end() {
         late.code == 1 && late.err.contains("the namespace velero is being deleted: its restores were let go"),
         "{late:?}"
     );
+    assert!(late.out.contains("DataUpload moving is let go") && late.out.contains("VolumeSnapshot s"), "{late:?}");
     eventually("the end of the namespace", || ground.json(&["get", "namespace", "velero"]).is_null());
 
     // Or nobody comes, and it has no label by which it would be known.

@@ -78,3 +78,43 @@ fn snapshots_are_moved_also_past_a_deleted_mover_and_nothing_is_left() {
     assert_eq!(place.handles(), [""; 0], "the driver has no snapshot any more");
     place.end();
 }
+
+/// Movers that no restricted namespace refuses, as the owner of the files: the namespace of the server is held to that profile once the node agent
+/// runs, and no user is configured.
+#[test]
+#[ignore = "needs a node: make test-node"]
+fn movers_without_privilege_save_and_bring_back_what_their_user_owns() {
+    let place = Place::start("restricted");
+    let ground = &place.ground;
+    install(&place, &["--use-node-agent"]);
+    ground.create(&json!({"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "node-agent-config", "namespace": place.own},
+        "data": {"config": r#"{"movers": {"podSecurity": "restricted"}}"#}}));
+    install(&place, &["--use-node-agent", "--node-agent-configmap=node-agent-config", "--apply"]);
+    let profile = "pod-security.kubernetes.io/enforce=restricted";
+    ground.bed.kubectl(&["label", "--overwrite", "namespace", &place.own, profile]);
+    place.claim("data", &json!({}));
+    ground.create(&json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": place.shop},
+        "spec": {"terminationGracePeriodSeconds": 0, "securityContext": {"runAsUser": 1000, "fsGroup": 2000},
+            "containers": [{"name": "a", "image": "testbed.local/busybox:1", "imagePullPolicy": "IfNotPresent",
+                "command": ["/bin/sh", "-c", "sleep 3600"], "volumeMounts": [{"name": "data", "mountPath": "/data"}]}],
+            "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}}));
+    ground.bed.kubectl(&["wait", "--for=condition=Ready", "pod/web", "-n", &place.shop, "--timeout=180s"]);
+    let fill = "mkdir -m 700 /data/own && echo precious > /data/own/file && chmod 600 /data/own/file && sync";
+    place.ask(&place.shop, "web", fill);
+    let held = || place.ask(&place.shop, "web", "cat /data/own/file && stat -c '%u %a' /data/own /data/own/file");
+    let before = held();
+    assert!(before.starts_with("precious\n1000 ") && before.ends_with("\n1000 600\n"), "{before}");
+    let namespace = format!("--include-namespaces={}", place.shop);
+    let saved = place.lifeboat(&["backup", "create", "b", &namespace, "--snapshot-move-data", "--wait"]);
+    let logs = || ground.bed.kubectl(&["logs", "-n", &place.own, "daemonset/node-agent", "--tail=60"]);
+    let facts = ground.get_in(&place.own, "backup", "b");
+    assert_eq!((saved.code, &facts["status"]["phase"]), (0, &json!("Completed")), "{saved:?} {facts} {}", logs());
+    place.lose(&place.shop);
+    let back = place.lifeboat(&["restore", "create", "back", "--from-backup=b", "--wait"]);
+    assert_eq!(back.code, 0, "{back:?} {}", logs());
+    ground.bed.kubectl(&["wait", "--for=condition=Ready", "pod/web", "-n", &place.shop, "--timeout=180s"]);
+    // The kubelet hands all files of a volume that is new to it to the group of the pod.
+    assert_eq!(held(), "precious\n1000 2770\n1000 660\n");
+    place.end();
+}

@@ -168,7 +168,7 @@ fn a_node_agent_saves_files_that_only_their_owner_can_read() {
 }
 
 /// The owners, modes and hashes of all entries below a folder of a pod.
-fn listed(place: &Place, pod: &str) -> String {
+pub(super) fn listed(place: &Place, pod: &str) -> String {
     let command = "cd /data && find . | sort | grep -v '^./.velero' | grep -v lost+found | while read f; do \
                    stat -c '%n %u:%g %a %F' $f; [ -f $f ] && sha256sum < $f; done";
     place.ask(&place.shop, pod, command)

@@ -37,6 +37,7 @@ const PLAIN: [(&str, &str); 7] = [
 const NO: &str = "nothing by 1";
 const SNAPSHOT: &str = "CSI snapshot of the class csi";
 const CSI: &str = "CSI snapshot of the class csi by 1";
+const READER: &str = "file system backup by a reader pod by 1";
 const MOVED: &str = "CSI snapshot whose data is moved";
 
 const CASES: [Case; 46] = [
@@ -72,7 +73,7 @@ const CASES: [Case; 46] = [
         &[("block", NO), ("data", NO), ("foreign", NO), ("host", NO), ("nfs", NO), ("spare", NO)],
     ),
     case("- {conditions: {nfs: {}}, action: {type: skip}}", &[("nfs", NO)]),
-    case("- {conditions: {nfs: {server: nfs.example.com}}, action: {type: fs-backup}}", &[("nfs", NO)]),
+    case("- {conditions: {nfs: {server: nfs.example.com}}, action: {type: fs-backup}}", &[("nfs", READER)]),
     case("- {conditions: {nfs: {server: other.example.com}}, action: {type: skip}}", &[]),
     case("- {conditions: {nfs: {path: /srv/verdicts}}, action: {type: skip}}", &[("nfs", NO)]),
     case("- {conditions: {nfs: {server: nfs.example.com, path: /srv/other}}, action: {type: skip}}", &[]),
@@ -119,7 +120,7 @@ const CASES: [Case; 46] = [
         "- {conditions: {pvcLabels: {tier: gold}}, action: {type: fs-backup}}",
         &[("data", "file system backup from the pod main (volume data) by 1")],
     ),
-    case("- {conditions: {pvcLabels: {tier: junk}}, action: {type: fs-backup}}", &[("spare", NO)]),
+    case("- {conditions: {pvcLabels: {tier: junk}}, action: {type: fs-backup}}", &[("spare", READER)]),
     case("- {conditions: {pvcVolumeMode: Block}, action: {type: fs-backup}}", &[("block", NO)]),
     case("- {conditions: {volumeTypes: [hostPath]}, action: {type: fs-backup}}", &[("host", NO)]),
     case(
@@ -160,7 +161,10 @@ const CASES: [Case; 46] = [
         expected: &[
             ("block", "nothing"),
             ("data", "file system backup from the pod main (volume data)"),
+            // No pod mounts them, and no snapshot of them can be taken.
+            ("foreign", "file system backup by a reader pod"),
             ("main:cache", "file system backup from the pod main (volume cache)"),
+            ("nfs", "file system backup by a reader pod"),
         ],
     },
     Case {
@@ -377,8 +381,14 @@ fn a_policy_means_for_each_volume_what_it_means_for_velero() {
     let said = explained(&place, &policies, &["--features=EnableCSI"]);
     let said: BTreeMap<String, String> = said
         .iter()
-        .map(|(name, text)| (name.clone(), text.split(" by ").next().unwrap_or_default().to_owned()))
+        .map(|(name, text)| (name.clone(), text.rsplit_once(" by ").map_or(text.as_str(), |(done, _)| done).to_owned()))
         .collect();
-    assert_eq!(said, of_velero(&infos));
+    let mut expected = of_velero(&infos);
+    // Velero skips the files of a claim that no pod mounts.
+    assert_eq!(
+        expected.insert("p-unmounted".to_owned(), "file system backup by a reader pod".to_owned()),
+        Some("nothing".to_owned())
+    );
+    assert_eq!(said, expected);
     place.end();
 }

@@ -103,11 +103,12 @@ fn what_is_held_outlives_its_time_in_every_cluster() {
 }
 
 #[test]
-fn the_last_good_backup_of_a_schedule_with_rules_stays() {
+fn the_last_good_backup_of_each_schedule_stays() {
     let ground = Ground::start();
     ground.many("shop", 3);
     let bucket = ground.directory("main", &json!({"default": true}));
-    let _server = ground.server_with("one", &ground.bed.plane.kubeconfig(), &["--garbage-collection-frequency", "2s"]);
+    // Until all backups are there nothing is kept: the first one would be for a day, as the last good one.
+    let server = ground.server_with("one", &ground.bed.plane.kubeconfig(), &["--disable-controllers", "gc"]);
     ground.until("backupstoragelocation", "main", "Available");
     ground.let_an_hour_pass("velero", "main");
     for (schedule, flags) in [("plain", ""), ("kept", " --keep-last-good")] {
@@ -115,9 +116,28 @@ fn the_last_good_backup_of_a_schedule_with_rules_stays() {
         ok(&ground, &format!("schedule create {schedule} {create}{flags}"));
         ok(&ground, &format!("backup create {schedule}-1 --from-schedule {schedule} --wait"));
     }
+    ok(&ground, "backup create plain-2 --from-schedule plain --wait");
+    server.kill();
+    ground.end_lease("velero");
+    let _server = ground.server_with("two", &ground.bed.plane.kubeconfig(), &["--garbage-collection-frequency", "2s"]);
     let end = ground.get("backup", "kept-1")["status"]["startTimestamp"].as_str().expect("a start").to_owned();
     let end: jiff::Timestamp = end.parse().expect("a time");
     ground.until_gone("backup", "plain-1");
+    eventually("the last good one without rules is kept", || {
+        expiration(&ground.get("backup", "plain-2")) > end + jiff::SignedDuration::from_hours(24)
+    });
+    let why = "kept, because it is the last good backup of schedule plain (`expiry --release plain-2` lets it go)";
+    assert_eq!(becomes(&ground, "schedule retention plain -o json"), [("plain-2".into(), "Kept".into(), why.into())]);
+    // With the release of what it keeps.
+    let run = lifeboat(&ground, "schedule delete plain --release-backups --confirm");
+    assert_eq!((run.code, run.err.contains("releases 1 backup that would stay: plain-2")), (0, true), "{run:?}");
+    assert!(run.out.ends_with("Backup \"plain-2\" is not kept for its schedule any more.\n"), "{run:?}");
+    eventually("the release in the record", || {
+        let kept_by = record(&bucket, "plain-2")["metadata"]["annotations"]["lifeboat.io/kept-by"].clone();
+        kept_by.as_str().is_some_and(|text| text.contains(r#""recorded":true"#))
+    });
+    ok(&ground, "backup delete plain-2 --confirm");
+    ground.until_gone("backup", "plain-2");
     let kept = ground.get("backup", "kept-1");
     assert!(expiration(&kept) > end + jiff::SignedDuration::from_hours(24), "{kept}");
     assert_eq!(expiration(&kept), expiration(&record(&bucket, "kept-1")));
@@ -141,7 +161,10 @@ fn the_last_good_backup_of_a_schedule_with_rules_stays() {
     let run = lifeboat(&ground, "schedule retention kept --none");
     let stays = "1 backup of schedule kept stays until somebody releases it, because its rules have kept it: kept-1 (`expiry --release --schedule \
                  kept`).\n";
-    assert_eq!((run.code, run.err), (0, format!("Schedule \"kept\" keeps no new backup beyond its time.\n{stays}")));
+    assert_eq!(
+        (run.code, run.err),
+        (0, format!("Schedule \"kept\" keeps no new backup beyond its time, but the last good one.\n{stays}"))
+    );
     assert!(ground.get("schedule", "kept")["spec"]["retention"].is_null());
     let by = |what: &str| {
         let rules =
@@ -156,7 +179,7 @@ fn the_last_good_backup_of_a_schedule_with_rules_stays() {
     let [goes] = &serde_json::from_str::<Vec<Value>>(&run.out).expect("JSON")[..] else { panic!("{run:?}") };
     assert_eq!((&goes["backup"], &goes["becomes"]), (&json!("kept-1"), &json!("Goes")));
     let run = ok(&ground, "expiry --release --schedule kept --confirm");
-    assert!(run.ends_with("Backup \"kept-1\" is released from the rules of its schedule.\n"), "{run}");
+    assert!(run.ends_with("Backup \"kept-1\" is not kept for its schedule any more.\n"), "{run}");
     eventually("the release in the record", || {
         let kept_by = record(&bucket, "kept-1")["metadata"]["annotations"]["lifeboat.io/kept-by"].clone();
         kept_by.as_str().is_some_and(|text| text.contains(r#""recorded":true"#))

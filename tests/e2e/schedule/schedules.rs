@@ -137,7 +137,8 @@ fn a_schedule_runs_one_backup_at_a_time_and_rests_when_it_is_told_to() {
     assert_eq!(ground.get("schedule", "often")["status"]["message"], Value::Null);
 
     ground.lose("shop");
-    ok(&ground, "restore create r --from-schedule often --wait");
+    let run = lifeboat(&ground, "restore create r --from-schedule often --wait");
+    assert!(run.code == 0 && run.err.contains("The newest backup of the schedule often is often-"), "{run:?}");
     ground.until("restore", "r", "Completed");
     assert_eq!(ground.maps("shop"), before);
 

@@ -41,7 +41,7 @@ impl ActionLaneIntake {
     pub(crate) fn new(room: usize, scope: Arc<Scope>, env: &Env, tally: Arc<Tally>) -> Self {
         let (index, bindings, named, report) = Default::default();
         let body_store = BodyStore::new(room, &env.operation.scratch);
-        let inventory = VolumeInventory::new(scope.volume_rules.get());
+        let inventory = VolumeInventory::new(scope.volumes.rules.get());
         Self { scope, env: env.clone(), tally, body_store, index, bindings, named, inventory, report, told: false }
     }
 
@@ -57,6 +57,7 @@ impl ActionLaneIntake {
             items.retain(|item| {
                 let listed = self.scope.includes_listed(item);
                 if let Err(reason) = listed {
+                    self.inventory.take_left_out(item);
                     *self.report.left_out.entry((item.resource.group_resource(), reason)).or_default() += 1;
                 }
                 listed.is_ok()
@@ -73,6 +74,7 @@ impl ActionLaneIntake {
         let mut new: Vec<Item> = Vec::with_capacity(items.len());
         for item in items {
             if let Err(reason) = self.scope.includes(&item, false) {
+                self.inventory.take_left_out(&item);
                 *self.report.left_out.entry((item.resource.group_resource(), reason)).or_default() += 1;
                 self.index.note(item.digest(), NotIndexed::LeftOut);
                 self.tally.settled(1);
@@ -106,7 +108,7 @@ impl ActionLaneIntake {
                 binding.into_iter().for_each(|binding| self.bindings.add(binding));
             }
             let label = &self.scope.backup.spec.volume_group_snapshot_label_key;
-            let facts = RelationFacts::of(&item, label, &self.scope.hooks);
+            let facts = RelationFacts::of(&item, label, &self.scope.hooks.rules);
             let body = place.map_or_else(|| Body::Cluster(Box::new(item.key())), Body::Stored);
             self.index.add(Record { digest, resource: item.resource, body, facts });
         }

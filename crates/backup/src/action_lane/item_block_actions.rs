@@ -25,7 +25,7 @@ pub(crate) async fn ask_item_block_actions(
     if intake.scope.lane.item_block.is_empty() {
         return Ok(Vec::new());
     }
-    let asked = futures::stream::iter(new).map(|number| about(number, intake)).buffered(intake.scope.workers);
+    let asked = futures::stream::iter(new).map(|number| about(number, intake)).buffered(intake.scope.lane.workers);
     let named = asked.filter_map(|named| async { named }).collect();
     tokio::select! {
         () = intake.env.operation.cancel.cancelled() => Err(StageError::OperationEnded),

@@ -2,12 +2,11 @@
 //! object itself (velero: pkg/backup/item_backupper.go).
 
 use crate::action_lane::action_calls::{listen, may_speak, run_actions};
-use crate::action_lane::body_store::BodyStore;
 use crate::action_lane::fetch::{failed, get, tell_absent};
-use crate::action_lane::index::{Body, Index, NotIndexed, Record, RelationFacts};
-use crate::action_lane::item_states::{ItemId, ItemState, ItemStates};
+use crate::action_lane::index::{NotIndexed, RelationFacts};
+use crate::action_lane::item_states::{ItemId, ItemState};
+use crate::action_lane::lane_items::LaneItems;
 use crate::action_lane::save_report::{AdditionalItem, SaveReport};
-use crate::actions::service_account::Digest;
 use crate::collect::tally::Tally;
 use crate::env::Env;
 use crate::hook::QuiescedPod;
@@ -23,7 +22,7 @@ use lifeboat_action::{ActionError, BackupItemAction, BackupItemOutput};
 use lifeboat_api::{OperationPhase, OperationStatus, Time};
 use lifeboat_archive::operations::{BackupOperation, BackupOperationSpec};
 use lifeboat_hook::HookPod;
-use lifeboat_object::{ApiResource, GroupResource, Item, ObjectKey, ResultScope, Severity, is_too_deep};
+use lifeboat_object::{ApiResource, GroupResource, Item, ObjectKey, Severity, is_too_deep};
 use lifeboat_volume::facts::ClaimKey;
 use lifeboat_volume::{Method, Verdicts};
 use serde_json::Value;
@@ -40,9 +39,7 @@ pub(crate) struct SaveContext {
     pub(crate) env: Env,
     pub(crate) tally: Arc<Tally>,
     pub(crate) actions: Vec<ScopedAction<dyn BackupItemAction>>,
-    pub(crate) index: Index,
-    pub(crate) body_store: BodyStore,
-    pub(crate) states: ItemStates,
+    pub(crate) items: LaneItems,
     /// Decisions about volumes; empty when objects are saved again.
     pub(crate) verdicts: Arc<Verdicts>,
     pub(crate) turn: SavePass,
@@ -59,48 +56,6 @@ pub(crate) enum SavePass {
 }
 
 impl SaveContext {
-    /// Returns true if the object is in the backup, or an error in the results.
-    pub(crate) fn has_seen(&self, key: &ObjectKey) -> bool {
-        matches!(self.states.of(self.who(&key.digest())), Some(ItemState::Saved | ItemState::Failed))
-    }
-
-    /// Reads an object of the index before its turn. An object that cannot be read is reported in its turn.
-    pub(crate) async fn look_at(&self, number: u32) -> Result<Value, String> {
-        let record = self.index.record(number).ok_or("it is not in the index")?;
-        let body = match &record.body {
-            Body::Stored(place) => self.body_store.take(place).await.map_err(|e| e.to_string())?,
-            Body::Cluster(key) => {
-                let read = self.env.cluster.get(&record.resource, key.namespace.as_deref(), &key.name).await;
-                read.map_err(|e| e.to_string())?.ok_or("it was deleted while it waited for its turn")?
-            }
-        };
-        whole(&record.resource, &body).map_err(|e| e.to_string())
-    }
-
-    /// An object of the index; `None` when it is lost, which stands in the results.
-    async fn read(&self, record: &Record) -> Option<Item> {
-        let journal = &self.env.operation.journal;
-        let place = match &record.body {
-            Body::Stored(place) => place,
-            Body::Cluster(key) => {
-                let read = get(&record.resource, key, &self.env).await.ok()?;
-                if read.is_none() {
-                    let error = "it was deleted while it waited for its turn";
-                    journal.item(Severity::Error, key, FAILED, Some(error));
-                }
-                return read;
-            }
-        };
-        let body = self.body_store.take(place).await.map_err(|e| e.to_string());
-        let item = body.and_then(|body| Item::parse(Arc::clone(&record.resource), body).map_err(|e| e.to_string()));
-        let lost = |e: &String| {
-            let (resource, folder) = (record.resource.group_resource(), self.body_store.folder());
-            let text = format!("1 object of {resource} is lost: reading it back from {folder}: {e}");
-            journal.error(&ResultScope::Velero, text);
-        };
-        item.inspect_err(lost).ok()
-    }
-
     /// The related objects that each of these actions names, if all of them see at a glance that they leave the object
     /// as it is.
     fn named_if_unchanged<'a>(
@@ -128,10 +83,6 @@ impl SaveContext {
         let decided = self.verdicts.of_claim(&claim);
         decided.is_some_and(|decided| matches!(decided.verdict.method, Method::CsiSnapshot { .. }))
             && !csi.has_begun(&claim)
-    }
-
-    fn who(&self, digest: &Digest) -> ItemId {
-        self.index.number(digest).map_or(ItemId::NotIndexed(*digest), ItemId::Indexed)
     }
 }
 
@@ -176,8 +127,8 @@ impl Worker {
     /// Saves an object that was read for this and is counted, unless a worker has begun it before. One that must be
     /// included is saved whatever the filters say.
     pub(crate) async fn found(&mut self, item: Item, must_include: bool) -> Result<ItemState, StageError> {
-        let who = self.context.who(&item.digest());
-        if let Some(before) = self.context.states.begin(who, must_include) {
+        let who = self.context.items.id(&item.digest());
+        if let Some(before) = self.context.items.states.begin(who, must_include) {
             self.context.tally.settled(1);
             return Ok(before);
         }
@@ -188,12 +139,12 @@ impl Worker {
     /// settled as failed.
     pub(crate) async fn quiesce(&mut self, block: &[u32]) -> Result<Vec<QuiescedPod>, StageError> {
         let context = Arc::clone(&self.context);
-        let (Some(commands), mut all) = (&context.scope.commands, Vec::new()) else { return Ok(Vec::new()) };
+        let (Some(commands), mut all) = (&context.scope.hooks.commands, Vec::new()) else { return Ok(Vec::new()) };
         for number in block {
-            let Some(record) = context.index.record(*number) else { continue };
+            let Some(record) = context.items.index.record(*number) else { continue };
             let who = ItemId::Indexed(*number);
             if !matches!(record.facts, RelationFacts::Pod { may_have_hooks: true, .. })
-                || context.states.of(who).is_some()
+                || context.items.states.of(who).is_some()
             {
                 continue;
             }
@@ -201,14 +152,14 @@ impl Worker {
                 return Err(StageError::OperationEnded);
             }
             // What cannot be read is told when it is saved.
-            let Some(item) = context.read(record).await else { continue };
+            let Some(item) = context.items.read(record, &context.env).await else { continue };
             let pod = HookPod::of(&serde_json::from_slice(&item.body).unwrap_or_default());
-            let hooks = context.scope.hooks.of(&pod);
+            let hooks = context.scope.hooks.rules.of(&pod);
             if hooks.is_empty() {
                 continue;
             }
             let quiesced = commands.quiesce(pod, hooks, &mut self.report.hooks).await;
-            if quiesced.is_refused && context.states.begin(who, false).is_none() {
+            if quiesced.is_refused && context.items.states.begin(who, false).is_none() {
                 self.settle(who, ItemState::Failed);
             }
             all.push(quiesced);
@@ -219,18 +170,18 @@ impl Worker {
     /// Runs the hooks that come after a block.
     pub(crate) async fn thaw(&mut self, quiesced: Vec<QuiescedPod>) {
         let context = Arc::clone(&self.context);
-        let Some(commands) = &context.scope.commands else { return };
+        let Some(commands) = &context.scope.hooks.commands else { return };
         commands.thaw_all(quiesced, &mut self.report.hooks).await;
     }
 
     async fn of_index(&mut self, number: u32, depth: usize) -> Result<ItemState, StageError> {
         let context = Arc::clone(&self.context);
-        let Some(record) = context.index.record(number) else { return Ok(ItemState::Absent) };
+        let Some(record) = context.items.index.record(number) else { return Ok(ItemState::Absent) };
         let who = ItemId::Indexed(number);
-        if let Some(before) = context.states.begin(who, false) {
+        if let Some(before) = context.items.states.begin(who, false) {
             return Ok(before);
         }
-        match context.read(record).await {
+        match context.items.read(record, &context.env).await {
             Some(item) => self.item(item, depth).await,
             None => Ok(self.settle(who, ItemState::Failed)),
         }
@@ -239,7 +190,7 @@ impl Worker {
     /// Notes what became of an object that does not go into the archive.
     fn settle(&mut self, who: ItemId, state: ItemState) -> ItemState {
         self.context.tally.settled(1);
-        self.context.states.settle(who, state);
+        self.context.items.states.settle(who, state);
         state
     }
 
@@ -247,7 +198,7 @@ impl Worker {
     async fn judged(&mut self, item: Item, must_include: bool, depth: usize) -> Result<ItemState, StageError> {
         if let Err(reason) = self.context.scope.includes(&item, must_include) {
             *self.report.left_out.entry((item.resource.group_resource(), reason)).or_default() += 1;
-            return Ok(self.settle(self.context.who(&item.digest()), ItemState::LeftOut));
+            return Ok(self.settle(self.context.items.id(&item.digest()), ItemState::LeftOut));
         }
         self.report.used.note(&item);
         self.item(item, depth).await
@@ -260,106 +211,98 @@ impl Worker {
             if context.env.operation.cancel.is_cancelled() {
                 return Err(StageError::OperationEnded);
             }
-            let who = context.who(&item.digest());
+            let who = context.items.id(&item.digest());
             let entry = match self.entry(item, depth).await? {
                 SaveOutcome::Entry(entry) => entry,
                 SaveOutcome::Nothing(state) => return Ok(self.settle(who, state)),
             };
             self.out.take(entry).await?;
-            context.states.settle(who, ItemState::Saved);
+            context.items.states.settle(who, ItemState::Saved);
             Ok(ItemState::Saved)
         })
     }
 
     async fn entry(&mut self, item: Item, depth: usize) -> Result<SaveOutcome, StageError> {
+        match self.run_all(&item, depth).await {
+            Ok(ItemChange::Unchanged) => Ok(SaveOutcome::Entry(ArchiveEntry::as_sent(item))),
+            Ok(ItemChange::Changed(object)) => Ok(SaveOutcome::Entry(ArchiveEntry::changed(item, object))),
+            Ok(ItemChange::LeftOut) => Ok(SaveOutcome::Nothing(ItemState::LeftOut)),
+            Err(SaveError::Item(error)) => {
+                self.context.env.operation.journal.item(Severity::Error, &item.key(), FAILED, Some(&error));
+                Ok(SaveOutcome::Nothing(ItemState::Failed))
+            }
+            Err(SaveError::Stage(error)) => Err(error),
+        }
+    }
+
+    /// Runs the actions for an object, and saves the objects that they name.
+    async fn run_all(&mut self, item: &Item, depth: usize) -> Result<ItemChange, SaveError> {
         let context = Arc::clone(&self.context);
         let resource = item.resource.group_resource();
         let actions = context.actions.iter().filter(|action| action.applies(&resource, &item.head));
         let actions: Vec<_> =
-            actions.filter(|action| !is_excluded_by_policy(action.action.name(), &item, &context.verdicts)).collect();
-        tell_too_large(&item, &context.env.operation.journal);
+            actions.filter(|action| !is_excluded_by_policy(action.action.name(), item, &context.verdicts)).collect();
+        tell_too_large(item, &context.env.operation.journal);
         if is_too_deep(&item.body) {
             tell_too_deep(&item.key(), &context.env.operation.journal);
-            return Ok(SaveOutcome::Entry(ArchiveEntry::as_sent(item)));
+            return Ok(ItemChange::Unchanged);
         }
-        if let Some(named) = context.named_if_unchanged(&item, &actions) {
+        if let Some(named) = context.named_if_unchanged(item, &actions) {
             for (action, keys) in named {
                 let named = NamedItems { action, keys, must_include: false };
-                if let Err(error) = Box::pin(self.all_additional(&item, named, depth)).await? {
-                    return Ok(self.fails(&item, &error));
-                }
+                Box::pin(self.all_additional(item, named, depth)).await?;
             }
-            self.report.volumes.note(&item, &context.verdicts);
-            return Ok(SaveOutcome::Entry(ArchiveEntry::as_sent(item)));
+            self.report.volumes.note(item, &context.verdicts);
+            return Ok(ItemChange::Unchanged);
         }
-        let mut object = match whole(&item.resource, &item.body) {
-            Ok(object) => object,
-            Err(e) => return Ok(self.fails(&item, &e.to_string())),
-        };
+        let mut object = whole(&item.resource, &item.body).map_err(|e| SaveError::Item(e.to_string()))?;
         let mut is_changed = false;
         for action in actions {
-            match Box::pin(self.act(&item, object, is_changed, &*action.action)).await? {
-                Err(error) => return Ok(self.fails(&item, &error)),
-                Ok(mut answer) => {
-                    let (said, action) = (listen(&mut answer.item), action.action.name());
-                    if said.skip {
-                        return Ok(self.skipped(&item, action));
-                    }
-                    is_changed |= answer.is_changed || said.is_changed;
-                    if let Err(error) = self.note_operation(&item, action, &answer) {
-                        return Ok(self.fails(&item, &error));
-                    }
-                    object = answer.item;
-                    let named = NamedItems { action, keys: answer.additional_items, must_include: said.must_include };
-                    if let Err(error) = Box::pin(self.all_additional(&item, named, depth)).await? {
-                        return Ok(self.fails(&item, &error));
-                    }
-                }
+            let mut answer = Box::pin(self.act(item, object, is_changed, &*action.action)).await?;
+            let (said, action) = (listen(&mut answer.item), action.action.name());
+            if said.skip {
+                return Ok(self.skipped(item, action));
             }
+            is_changed |= answer.is_changed || said.is_changed;
+            self.note_operation(item, action, &answer).map_err(SaveError::Item)?;
+            object = answer.item;
+            let named = NamedItems { action, keys: answer.additional_items, must_include: said.must_include };
+            Box::pin(self.all_additional(item, named, depth)).await?;
         }
-        self.report.volumes.note(&item, &context.verdicts);
-        Ok(SaveOutcome::Entry(if is_changed {
-            ArchiveEntry::changed(item, object)
-        } else {
-            ArchiveEntry::as_sent(item)
-        }))
+        self.report.volumes.note(item, &context.verdicts);
+        Ok(if is_changed { ItemChange::Changed(object) } else { ItemChange::Unchanged })
     }
 
-    /// Saves the objects that an action names for an object, before that; the inner error is that of the object.
-    async fn all_additional(
-        &mut self,
-        item: &Item,
-        named: NamedItems<'_>,
-        depth: usize,
-    ) -> Result<Result<(), String>, StageError> {
+    /// Saves the objects that an action names for an object, before that.
+    async fn all_additional(&mut self, item: &Item, named: NamedItems<'_>, depth: usize) -> Result<(), SaveError> {
         let NamedItems { action, keys, must_include } = named;
         if depth == DEEPEST && !keys.is_empty() {
             let error = format!("it is an additional item of an additional item, and so on, {DEEPEST} deep");
-            return Ok(Err(format!("{error}, and has further ones")));
+            return Err(SaveError::Item(format!("{error}, and has further ones")));
         }
         let must_include = must_include || self.context.turn == SavePass::AfterOperations;
         for key in keys {
             let additional_item = AdditionalItem { parent: item.key(), must_include };
             if self.additional(&key, additional_item, depth + 1).await? == ItemState::Failed {
-                return Ok(Err(format!("{key}, which {action} saves with it, failed")));
+                return Err(SaveError::Item(format!("{key}, which {action} saves with it, failed")));
             }
         }
-        Ok(Ok(()))
+        Ok(())
     }
 
-    /// Calls one action; the inner error is that of the object.
+    /// Calls one action.
     async fn act(
         &self,
         item: &Item,
         object: Value,
         is_changed: bool,
         action: &dyn BackupItemAction,
-    ) -> Result<Result<BackupItemOutput, String>, StageError> {
+    ) -> Result<BackupItemOutput, SaveError> {
         let (backup, cancel) = (&self.context.scope.backup, &self.context.env.operation.cancel);
         let kept = is_changed.then(|| object.clone());
         let again = || kept.clone().unwrap_or_else(|| whole(&item.resource, &item.body).unwrap_or_default());
         let answer = tokio::select! {
-            () = cancel.cancelled() => return Err(StageError::OperationEnded),
+            () = cancel.cancelled() => return Err(StageError::OperationEnded.into()),
             answer = run_actions(action, object, again, backup, cancel) => answer,
         };
         let refused = |error: ActionError| ActionRefusal {
@@ -369,19 +312,16 @@ impl Worker {
         };
         match answer {
             // What is no object would stand in the archive, where nothing could be made of it.
-            Ok(answer) if !answer.item.is_object() => Ok(Err(format!("{} answered with no object", action.name()))),
-            Ok(answer) => Ok(Ok(answer)),
-            Err(error) if error.is_fatal() => Err(StageError::ActionRefused(Box::new(refused(error)))),
-            Err(error) => Ok(Err(format!("{}: {error}", action.name()))),
+            Ok(answer) if !answer.item.is_object() => {
+                Err(SaveError::Item(format!("{} answered with no object", action.name())))
+            }
+            Ok(answer) => Ok(answer),
+            Err(error) if error.is_fatal() => Err(StageError::ActionRefused(Box::new(refused(error))).into()),
+            Err(error) => Err(SaveError::Item(format!("{}: {error}", action.name()))),
         }
     }
 
-    fn fails(&self, item: &Item, error: &str) -> SaveOutcome {
-        self.context.env.operation.journal.item(Severity::Error, &item.key(), FAILED, Some(error));
-        SaveOutcome::Nothing(ItemState::Failed)
-    }
-
-    fn skipped(&mut self, item: &Item, action: &str) -> SaveOutcome {
+    fn skipped(&mut self, item: &Item, action: &str) -> ItemChange {
         let key = item.key().to_string();
         self.context
             .env
@@ -389,7 +329,7 @@ impl Worker {
             .journal
             .info("An action leaves out an object", &[("object", &key), ("action", action)]);
         *self.report.left_out.entry((item.resource.group_resource(), SKIPPED)).or_default() += 1;
-        SaveOutcome::Nothing(ItemState::LeftOut)
+        ItemChange::LeftOut
     }
 
     /// Notes the operation that an action has begun, if any; the error is that of the object.
@@ -436,18 +376,19 @@ impl Worker {
             return Ok(ItemState::Begun);
         };
         let digest = key.digest();
-        if let Some(number) = context.index.number(&digest) {
+        if let Some(number) = context.items.index.number(&digest) {
             if context.waits_for_hooks(key) {
                 return Ok(ItemState::Begun);
             }
             return Box::pin(self.of_index(number, depth)).await;
         }
-        let known = context.states.of(ItemId::NotIndexed(digest)).or(match context.index.outside(&digest) {
-            Some(NotIndexed::Absent) => Some(ItemState::Absent),
-            Some(NotIndexed::LeftOut) => Some(ItemState::LeftOut),
-            Some(NotIndexed::Unread) => Some(ItemState::Failed),
-            None => None,
-        });
+        let known =
+            context.items.states.of(ItemId::NotIndexed(digest)).or(match context.items.index.outside(&digest) {
+                Some(NotIndexed::Absent) => Some(ItemState::Absent),
+                Some(NotIndexed::LeftOut) => Some(ItemState::LeftOut),
+                Some(NotIndexed::Unread) => Some(ItemState::Failed),
+                None => None,
+            });
         match known {
             Some(ItemState::Absent) => return Ok(self.tell_absent(key, &additional_item.parent)),
             Some(ItemState::LeftOut) if additional_item.must_include => {}
@@ -470,7 +411,7 @@ impl Worker {
     ) -> Result<ItemState, StageError> {
         let context = Arc::clone(&self.context);
         let who = ItemId::NotIndexed(key.digest());
-        if let Some(before) = context.states.begin(who, additional_item.must_include) {
+        if let Some(before) = context.items.states.begin(who, additional_item.must_include) {
             return Ok(before);
         }
         let read = tokio::select! {
@@ -485,15 +426,15 @@ impl Worker {
             }
             Ok(Some(_)) => {
                 failed(key, &OtherObject, &context.env);
-                context.states.settle(who, ItemState::Failed);
+                context.items.states.settle(who, ItemState::Failed);
                 Ok(ItemState::Failed)
             }
             Ok(None) => {
-                context.states.settle(who, ItemState::Absent);
+                context.items.states.settle(who, ItemState::Absent);
                 Ok(self.tell_absent(key, &additional_item.parent))
             }
             Err(_) => {
-                context.states.settle(who, ItemState::Failed);
+                context.items.states.settle(who, ItemState::Failed);
                 Ok(ItemState::Failed)
             }
         }
@@ -513,12 +454,34 @@ struct NamedItems<'a> {
     must_include: bool,
 }
 
-/// The outcome of the actions for an object.
+/// The outcome for an object.
 enum SaveOutcome {
     /// It is to be written.
     Entry(ArchiveEntry),
     /// It is not in the backup.
     Nothing(ItemState),
+}
+
+/// The outcome of the actions for an object that can be saved.
+enum ItemChange {
+    Unchanged,
+    Changed(Value),
+    /// An action wants it left out.
+    LeftOut,
+}
+
+/// The reason for which an object is not saved.
+enum SaveError {
+    /// An error of this object: it is in the results, and the others go on.
+    Item(String),
+    /// The stage ends.
+    Stage(StageError),
+}
+
+impl From<StageError> for SaveError {
+    fn from(error: StageError) -> Self {
+        Self::Stage(error)
+    }
 }
 
 /// The answer of an API server that was asked for something else.

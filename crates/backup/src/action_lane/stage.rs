@@ -4,7 +4,7 @@ use crate::action_lane::block::{Blocks, Relations, blocks};
 use crate::action_lane::gather::gather;
 use crate::action_lane::index::{Index, RelationFacts};
 use crate::action_lane::intake::ActionLaneIntake;
-use crate::action_lane::item_states::ItemStates;
+use crate::action_lane::lane_items::LaneItems;
 use crate::action_lane::save::{ActionLaneResult, SaveContext, SavePass, Worker};
 use crate::action_lane::save_report::SaveReport;
 use crate::collect::spool::RawPage;
@@ -38,16 +38,13 @@ pub(crate) async fn run_action_lane(
     let ActionLaneIntake { scope, env, tally, body_store, index, bindings, named, report, .. } = intake;
     let relations = Relations { index: &index, bindings: &bindings, named: &named };
     let blocks = blocks(&relations, &ordered(&scope, &index));
-    let (workers, actions) = (scope.workers, scope.lane.backup_item(Arc::new(bindings), Arc::clone(&verdicts)));
-    let states = ItemStates::new(index.len());
+    let (workers, actions) = (scope.lane.workers, scope.lane.backup_item(Arc::new(bindings), Arc::clone(&verdicts)));
     let context = Arc::new(SaveContext {
         scope,
         env,
         tally,
         actions,
-        index,
-        body_store,
-        states,
+        items: LaneItems::new(index, body_store),
         verdicts,
         turn: SavePass::First,
     });
@@ -67,7 +64,7 @@ pub(crate) async fn run_action_lane(
         }
         // What no hook quiesces waits for nobody.
         let unlisted = queue.blocks.unlisted().filter_map(|block| queue.blocks.get(block));
-        unlisted.filter(|block| !may_have_hooks(block, &context.index)).for_each(|block| {
+        unlisted.filter(|block| !may_have_hooks(block, &context.items.index)).for_each(|block| {
             queue.due.begin(block, Priority::Normal);
             queue.files.begin(block);
         });
@@ -78,14 +75,14 @@ pub(crate) async fn run_action_lane(
             running.spawn(take_turns(Arc::clone(&queue), worker));
         }
         let report = all_deeds(running, report).await?;
-        if let Some(native) = &context.scope.native {
+        if let Some(native) = &context.scope.volumes.native {
             unless_cancelled(&context, native.all_ended()).await?;
         }
         queue.files.all_ended().await;
         Ok::<_, StageError>(report)
     };
     let report = match takes_snapshots {
-        true => context.env.operation.trace.within("snapshots", acting).await?,
+        true => context.env.operation.trace().within("snapshots", acting).await?,
         false => acting.await?,
     };
     out.end().await?;
@@ -119,7 +116,7 @@ async fn take_turns(queue: Arc<Queue>, mut worker: Worker) -> Result<SaveReport,
             queue.files.ended(block).await;
         }
         if !quiesced.is_empty()
-            && let Some(native) = &worker.context().scope.native
+            && let Some(native) = &worker.context().scope.volumes.native
         {
             // What is frozen stays so until its snapshots are taken.
             unless_cancelled(worker.context(), native.ended(queue.due.volumes(block))).await?;
@@ -141,7 +138,7 @@ async fn take_listed(queue: Arc<Queue>, mut worker: Worker) -> Result<SaveReport
             worker.indexed(*number).await?;
             queue.due.csi_ended(one).await;
             queue.files.ended(one).await;
-            if let Some(native) = &worker.context().scope.native {
+            if let Some(native) = &worker.context().scope.volumes.native {
                 unless_cancelled(worker.context(), native.ended(queue.due.volumes(one))).await?;
             }
         }

@@ -4,7 +4,7 @@ use crate::collect::plan::{ListPlan, PlannedList, PlannedPlace};
 use crate::collect::spool::{Batch, Intake, LEAST, LISTING, RawPage, spool};
 use crate::collect::tally::Tally;
 use crate::env::Env;
-use crate::stage_error::StageError;
+use crate::stage_error::{ListError, StageError};
 use bytes::Bytes;
 use lifeboat_cluster::{ClusterError, ListRequest};
 use lifeboat_object::{ApiResource, ObjectKey, ResultScope, Severity};
@@ -44,7 +44,7 @@ pub(crate) fn collect(
     tasks.spawn(spool.run());
     let ways = LaneRoutes { intake, action_lane };
     let (trace, listing) =
-        (env.operation.trace.clone(), list_all(plan.lists.clone(), ways, env.clone(), Arc::clone(tally)));
+        (env.operation.trace().clone(), list_all(plan.lists.clone(), ways, env.clone(), Arc::clone(tally)));
     tasks.spawn(async move { trace.within("collect", listing).await });
     CollectedLists { batches, looked_at, room }
 }
@@ -121,12 +121,15 @@ impl Lister {
     async fn run(self, list: PlannedList) -> Result<(), StageError> {
         for PlannedPlace { namespace, selectors } in &list.places {
             for selector in selectors {
-                match self.one(&list.resource, namespace.as_deref(), selector).await? {
+                match self.one(&list.resource, namespace.as_deref(), selector).await {
                     Ok(()) => {}
-                    Err(e) if e.is_denied() && namespace.is_none() && !list.when_denied.is_empty() => {
+                    Err(ListError::Stage(e)) => return Err(e),
+                    Err(ListError::Cluster(e))
+                        if e.is_denied() && namespace.is_none() && !list.when_denied.is_empty() =>
+                    {
                         self.by_namespace(&list, selector, e).await?;
                     }
-                    Err(e) => self.failed(&list.resource, namespace.as_deref(), &e),
+                    Err(ListError::Cluster(e)) => self.failed(&list.resource, namespace.as_deref(), &e),
                 }
             }
         }
@@ -139,10 +142,11 @@ impl Lister {
     async fn by_namespace(&self, list: &PlannedList, selector: &str, whole: ClusterError) -> Result<(), StageError> {
         let mut denied = Vec::new();
         for namespace in list.when_denied.iter() {
-            match self.one(&list.resource, Some(namespace), selector).await? {
+            match self.one(&list.resource, Some(namespace), selector).await {
                 Ok(()) => {}
-                Err(e) if e.is_denied() => denied.push((namespace, e)),
-                Err(e) => self.failed(&list.resource, Some(namespace), &e),
+                Err(ListError::Stage(e)) => return Err(e),
+                Err(ListError::Cluster(e)) if e.is_denied() => denied.push((namespace, e)),
+                Err(ListError::Cluster(e)) => self.failed(&list.resource, Some(namespace), &e),
             }
         }
         if denied.len() == list.when_denied.len() {
@@ -153,20 +157,15 @@ impl Lister {
         Ok(())
     }
 
-    /// Takes in one list; the error is that of the list, which may have brought objects before.
-    async fn one(
-        &self,
-        resource: &Arc<ApiResource>,
-        namespace: Option<&str>,
-        selector: &str,
-    ) -> Result<Result<(), ClusterError>, StageError> {
+    /// Takes in one list. A list that broke off may have brought objects before.
+    async fn one(&self, resource: &Arc<ApiResource>, namespace: Option<&str>, selector: &str) -> Result<(), ListError> {
         let mut list = self
             .env
             .cluster
             .list(ListRequest::all(Arc::clone(resource)).in_namespace(namespace.map(str::to_owned)).labelled(selector));
         loop {
             let bodies = tokio::select! {
-                () = self.env.operation.cancel.cancelled() => return Err(StageError::OperationEnded),
+                () = self.env.operation.cancel.cancelled() => return Err(StageError::OperationEnded.into()),
                 bodies = list.next() => bodies,
             };
             match bodies {
@@ -175,7 +174,7 @@ impl Lister {
                     self.to.take(resource, bodies).await?;
                 }
                 Ok(None) => break,
-                Err(e) => return Ok(Err(e)),
+                Err(e) => return Err(ListError::Cluster(e)),
             }
         }
         if list.end().mixed_revisions {
@@ -187,7 +186,7 @@ impl Lister {
                 ),
             );
         }
-        Ok(Ok(()))
+        Ok(())
     }
 
     fn failed(&self, resource: &ApiResource, namespace: Option<&str>, error: &ClusterError) {

@@ -6,7 +6,8 @@ use crate::end::look_after::open_options;
 use crate::end::repository_snapshots::{delete_repository_snapshots, list_repository_snapshots};
 use crate::env::Env;
 use crate::request::lane::ScopedAction;
-use crate::volumes::snapshots::{await_uploads, remove_before, remove_csi, remove_native, stop_useless_uploads};
+use crate::volumes::snapshots::{remove_before, remove_csi, remove_native};
+use crate::volumes::useless::{await_movers, stop_useless_files, stop_useless_uploads};
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
@@ -46,8 +47,9 @@ const MOST_TOLD: usize = 200;
 /// and the last one says how many more there are.
 pub async fn run_delete_actions(backup: &Backup, uid: &str, env: &Env) -> Result<(), Vec<String>> {
     let mut failed = DeletionFailures::default();
-    match stop_useless_uploads(backup, env, |_| false).await {
-        true => await_uploads(backup, env).await.into_iter().for_each(|why| failed.add(why)),
+    let is_asked = [stop_useless_uploads(backup, env, |_| false).await, stop_useless_files(backup, env).await];
+    match is_asked.iter().all(|asked| *asked) {
+        true => await_movers(backup, env).await.into_iter().for_each(|why| failed.add(why)),
         false => failed.add("data movers still work for this backup; the log of the server says why".to_owned()),
     }
     // What data movers have finished until now is among them.

@@ -7,6 +7,7 @@ use crate::error::BackupError;
 use crate::output::seal::{Native, log_content};
 use crate::request::settings::Settings;
 use crate::run::claim;
+use crate::volumes::file_backups::remove_left_readers;
 use crate::volumes::snapshots::tell_native;
 use lifeboat_api::{Backup, PodVolumeBackup};
 use lifeboat_archive::layout::BackupFile;
@@ -25,6 +26,8 @@ use std::collections::BTreeMap;
 /// The native snapshots that are still noted are named in the backup's file of native snapshots, the PodVolumeBackups in theirs, and what data
 /// movers have brought into repositories, or may have, in its volume information, so that all of it is deleted with the backup.
 ///
+/// The reader pods that its attempts may have left are removed.
+///
 /// `backup` is in its last state. The archive of a failed backup never becomes visible; a backup of this UID that is
 /// complete stays as it is, and nothing is stored.
 ///
@@ -39,6 +42,7 @@ pub async fn record_failure(mut backup: Backup, settings: &Settings, env: &Env) 
     let native = native(&backup, env).await;
     let moved = moved(&backup, env).await;
     let pod_volumes = pod_volumes(&backup, env).await;
+    remove_left_readers(&backup, settings, env).await;
     env.operation.journal.error(&ResultScope::Velero, &backup.status.failure_reason);
     let closed = env.operation.journal.close();
     let count = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);

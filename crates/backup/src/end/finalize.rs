@@ -36,7 +36,7 @@ pub async fn finalize(record: Backup, is_cancelled: bool, env: &Env) -> Result<B
         Some(BackupPhase::FinalizingPartiallyFailed) => true,
         _ => return Ok(record),
     };
-    let trace = &env.operation.trace;
+    let trace = env.operation.trace();
     trace.begin(subject(&record));
     trace.stage("finalize", Box::pin(end(record, has_failed, is_cancelled, env))).await
 }

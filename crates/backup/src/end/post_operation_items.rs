@@ -4,7 +4,7 @@
 use crate::action_lane::body_store::BodyStore;
 use crate::action_lane::fetch::{ItemReceiver, named, tell_absent};
 use crate::action_lane::index::Index;
-use crate::action_lane::item_states::ItemStates;
+use crate::action_lane::lane_items::LaneItems;
 use crate::action_lane::save::{SaveContext, SavePass, Worker};
 use crate::action_lane::save_report::AdditionalItem;
 use crate::collect::tally::Tally;
@@ -14,12 +14,10 @@ use crate::error::{BackupError, FinalizeError};
 use crate::output::entry::{ArchiveEntry, Entries, FAILED};
 use crate::output::entry_sender::EntrySender;
 use crate::request::lane::Lane;
-use crate::request::scope::Scope;
+use crate::request::scope::{HookScope, Scope, VolumeScope};
 use crate::stage_error::{ActionRefusal, StageError};
-use crate::volumes::outcomes::VolumeRules;
 use crate::volumes::snapshots::csi_snapshots_of;
 use lifeboat_api::{Backup, BackupSpec};
-use lifeboat_hook::BackupHooks;
 use lifeboat_object::{Item, ObjectKey, ResultScope, Severity};
 use lifeboat_select::BackupFilter;
 use lifeboat_store::{Broken, StreamReceiver, stream};
@@ -47,9 +45,10 @@ pub(crate) async fn save_again(
 ) -> Result<Vec<ArchiveEntry>, FinalizeError> {
     let is_snapshot = |key: &ObjectKey| key.resource.group == SNAPSHOT_API;
     let has_snapshots = wanted.keys().any(is_snapshot);
-    let scope = match scope(record, has_snapshots, env).await? {
+    let scope = match scope(record, has_snapshots, env).await {
         Ok(scope) => Arc::new(scope),
-        Err(e) => {
+        Err(NoScope::Cluster(e)) => return Err(e),
+        Err(NoScope::Actions(e)) => {
             env.operation
                 .journal
                 .error(&ResultScope::Velero, format!("no object is saved again after its operation: {e}"));
@@ -61,9 +60,7 @@ pub(crate) async fn save_again(
         scope,
         env: env.clone(),
         tally: Arc::new(Tally::default()),
-        index: Index::default(),
-        body_store: BodyStore::new(0, &env.operation.scratch),
-        states: ItemStates::new(0),
+        items: LaneItems::new(Index::default(), BodyStore::new(0, &env.operation.scratch)),
         verdicts: Arc::default(),
         turn: SavePass::AfterOperations,
     };
@@ -101,14 +98,28 @@ pub(crate) async fn save_again(
     }
 }
 
-/// Everything in scope; the inner error says why no action can be called.
-async fn scope(record: &Backup, has_snapshots: bool, env: &Env) -> Result<Result<Scope, BackupError>, FinalizeError> {
+/// The reason for which no object can be saved again.
+enum NoScope {
+    /// The cluster did not answer: that may pass.
+    Cluster(FinalizeError),
+    /// No action can be called.
+    Actions(BackupError),
+}
+
+impl<E: Into<FinalizeError>> From<E> for NoScope {
+    fn from(error: E) -> Self {
+        Self::Cluster(error.into())
+    }
+}
+
+/// The scope of a save after operations, which includes everything.
+async fn scope(record: &Backup, has_snapshots: bool, env: &Env) -> Result<Scope, NoScope> {
     let catalog = env.cluster.discover().await?;
     let filter = BackupFilter::new(&BackupSpec::default(), None, &catalog, &[]);
     // Types that only this discovery lacks would be taken for snapshots that are gone.
     let types = if has_snapshots { served_by(&env.cluster, &catalog).await? } else { SnapshotTypes::of(&catalog) };
     let lane = Lane::new(&catalog, &env.actions, types.map(|types| csi_snapshots_of(record, types, env)));
-    Ok(match (filter, lane) {
+    match (filter, lane) {
         (Ok(filter), Ok(lane)) => {
             Ok(Scope {
                 backup: record.clone(),
@@ -116,19 +127,17 @@ async fn scope(record: &Backup, has_snapshots: bool, env: &Env) -> Result<Result
                 filter,
                 namespaces: Vec::new(),
                 lane,
-                workers: 1,
-                volume_rules: VolumeRules::default(),
+                volumes: VolumeScope::default(),
                 // What is saved again is not quiesced again: its snapshots are taken.
-                hooks: BackupHooks::default(),
-                commands: None,
-                native: None,
-                files: None,
+                hooks: HookScope::default(),
                 terminating: TerminatingObjects::default(),
             })
         }
-        (_, Err(e)) => Err(e),
-        (Err(e), Ok(_)) => Err(BackupError::Invalid(crate::request::settings::ValidationErrors(vec![e.to_string()]))),
-    })
+        (_, Err(e)) => Err(NoScope::Actions(e)),
+        (Err(e), Ok(_)) => {
+            Err(NoScope::Actions(BackupError::Invalid(crate::request::settings::ValidationErrors(vec![e.to_string()]))))
+        }
+    }
 }
 
 async fn gather(mut entries: StreamReceiver<Entries>, saved: &mut Vec<ArchiveEntry>) -> Result<(), Broken> {

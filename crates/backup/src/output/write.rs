@@ -47,20 +47,79 @@ pub(crate) async fn write(
 struct ArchiveWriter<'a> {
     env: &'a Env,
     tally: &'a Tally,
-    level: u32,
     upload: &'a StreamSender<Bytes>,
     mtime: u64,
-    segment: Segment,
-    budgets: Vec<OwnedSemaphorePermit>,
+    open: OpenSegment,
+    compression: Compression,
     assembler: Assembler,
-    compressing: JoinSet<Compressed>,
+    contents: WrittenObjects,
+}
+
+/// The segment that objects are put into.
+struct OpenSegment {
+    segment: Segment,
+    packer: Packer,
+    /// The memory of its objects.
+    budgets: Vec<OwnedSemaphorePermit>,
+}
+
+impl OpenSegment {
+    /// Keeps this much of a batch's share, or all that is left of the share, until the segment is uploaded: the bytes are
+    /// copied into it. What no object of the batch keeps returns when the batch is dropped, because objects that are left
+    /// out fill no segment, and would keep their memory until others do.
+    fn keep(&mut self, budget: Option<&mut OwnedSemaphorePermit>, cost: usize) {
+        if let Some(budget) = budget
+            && cost > 0
+        {
+            self.budgets.extend(budget.split(cost.min(budget.num_permits())));
+        }
+    }
+}
+
+/// Compresses segments that are full, each on a thread of its own.
+struct Compression {
+    level: u32,
+    running: JoinSet<Compressed>,
     /// Segments and packers that are free for reuse.
     idle: Vec<(Segment, Packer)>,
-    packer: Packer,
+}
+
+impl Compression {
+    /// An empty segment.
+    fn segment(&mut self) -> OpenSegment {
+        let (segment, packer) = self.idle.pop().unwrap_or_else(|| (Segment::default(), Packer::new(self.level)));
+        OpenSegment { segment, packer, budgets: Vec::new() }
+    }
+
+    fn begin(&mut self, full: OpenSegment) {
+        let OpenSegment { mut segment, mut packer, budgets } = full;
+        self.running.spawn_blocking(move || (segment.compress(&mut packer), budgets, segment, packer));
+    }
+}
+
+/// The objects of the archive, for the files beside it.
+#[derive(Default)]
+struct WrittenObjects {
     /// The name of the last object's type; the next object is mostly of the same.
     names: Option<TypeNames>,
     resources: ResourceList,
     counts: BTreeMap<String, u64>,
+}
+
+impl WrittenObjects {
+    fn names(&mut self, resource: &Arc<ApiResource>) -> &TypeNames {
+        let same = self.names.take().filter(|names| Arc::ptr_eq(&names.resource, resource));
+        self.names.insert(same.unwrap_or_else(|| TypeNames::of(resource)))
+    }
+
+    fn add(&mut self, entry: &ArchiveEntry) {
+        let Some(names) = &self.names else { return };
+        self.resources.add(&names.api_version, &entry.resource.kind, entry.namespace.as_deref(), &entry.name);
+        match self.counts.get_mut(&names.text) {
+            Some(count) => *count += 1,
+            None => drop(self.counts.insert(names.text.clone(), 1)),
+        }
+    }
 }
 
 struct TypeNames {
@@ -84,44 +143,39 @@ impl TypeNames {
 
 impl<'a> ArchiveWriter<'a> {
     fn new(level: u32, upload: &'a StreamSender<Bytes>, tally: &'a Tally, env: &'a Env) -> Self {
+        let mut compression = Compression { level, running: JoinSet::new(), idle: Vec::new() };
         Self {
             env,
             tally,
-            level,
             upload,
             mtime: u64::try_from((env.operation.clock)().as_second()).unwrap_or(0),
-            segment: Segment::default(),
-            budgets: Vec::new(),
+            open: compression.segment(),
+            compression,
             assembler: Assembler::new(),
-            compressing: JoinSet::new(),
-            idle: Vec::new(),
-            packer: Packer::new(level),
-            names: None,
-            resources: ResourceList::default(),
-            counts: BTreeMap::new(),
+            contents: WrittenObjects::default(),
         }
     }
 
     async fn run(mut self, mut objects: StreamReceiver<Entries>) -> Result<Written, StageError> {
         let threads = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
-        self.segment.push_version(self.mtime);
+        self.open.segment.push_version(self.mtime);
         loop {
             tokio::select! {
                 biased;
-                Some(done) = self.compressing.join_next() => self.send(done.map_err(died)?).await?,
-                batch = objects.next(), if self.compressing.len() < threads => match batch? {
+                Some(done) = self.compression.running.join_next() => self.send(done.map_err(died)?).await?,
+                batch = objects.next(), if self.compression.running.len() < threads => match batch? {
                     None => break,
                     Some(batch) => self.add(batch),
                 },
             }
         }
         self.close_segment();
-        while let Some(done) = self.compressing.join_next().await {
+        while let Some(done) = self.compression.running.join_next().await {
             self.send(done.map_err(died)?).await?;
         }
         let (last, summary, index) = self.assembler.finish();
         self.upload.send(last.into()).await?;
-        Ok(Written { summary, index, resources: self.resources, counts: self.counts })
+        Ok(Written { summary, index, resources: self.contents.resources, counts: self.contents.counts })
     }
 
     fn add(&mut self, batch: Entries) {
@@ -132,29 +186,17 @@ impl<'a> ArchiveWriter<'a> {
                 saved += 1;
                 kept += cost(entry.body.len());
             }
-            if self.segment.is_full() {
-                self.keep(budget.as_mut(), std::mem::take(&mut kept));
+            if self.open.segment.is_full() {
+                self.open.keep(budget.as_mut(), std::mem::take(&mut kept));
                 self.close_segment();
             }
         }
-        self.keep(budget.as_mut(), kept);
+        self.open.keep(budget.as_mut(), kept);
         self.env.operation.progress.finished(saved);
     }
 
-    /// Keeps this much of a batch's share, or all that is left of the share, until the open segment is uploaded: the bytes
-    /// are copied into it. What no object of the batch keeps returns when the batch is dropped, because objects that are left
-    /// out fill no segment, and would keep their memory until others do.
-    fn keep(&mut self, budget: Option<&mut OwnedSemaphorePermit>, cost: usize) {
-        if let Some(budget) = budget
-            && cost > 0
-        {
-            self.budgets.extend(budget.split(cost.min(budget.num_permits())));
-        }
-    }
-
     fn push(&mut self, entry: &ArchiveEntry) -> bool {
-        let same = self.names.take().filter(|names| Arc::ptr_eq(&names.resource, &entry.resource));
-        let names = &*self.names.insert(same.unwrap_or_else(|| TypeNames::of(&entry.resource)));
+        let names = self.contents.names(&entry.resource);
         let object = ObjectEntry {
             resource: &names.group_resource,
             version: &entry.resource.version,
@@ -163,33 +205,26 @@ impl<'a> ArchiveWriter<'a> {
             name: &entry.name,
             body: entry.body.pieces(),
         };
-        if let Err(e) = self.segment.push_object(&object, self.mtime) {
+        if let Err(e) = self.open.segment.push_object(&object, self.mtime) {
             self.tally.settled(1);
             let key = ObjectKey::new(names.group_resource.clone(), entry.namespace.as_deref(), &*entry.name);
             self.env.operation.journal.item(Severity::Error, &key, FAILED, Some(&e.to_string()));
             return false;
         }
-        self.resources.add(&names.api_version, &entry.resource.kind, entry.namespace.as_deref(), &entry.name);
-        match self.counts.get_mut(&names.text) {
-            Some(count) => *count += 1,
-            None => drop(self.counts.insert(names.text.clone(), 1)),
-        }
+        self.contents.add(entry);
         true
     }
 
     fn close_segment(&mut self) {
-        if self.segment.is_empty() {
+        if self.open.segment.is_empty() {
             return;
         }
-        let (segment, packer) = self.idle.pop().unwrap_or_else(|| (Segment::default(), Packer::new(self.level)));
-        let mut segment = std::mem::replace(&mut self.segment, segment);
-        let mut packer = std::mem::replace(&mut self.packer, packer);
-        let budgets = std::mem::take(&mut self.budgets);
-        self.compressing.spawn_blocking(move || (segment.compress(&mut packer), budgets, segment, packer));
+        let next = self.compression.segment();
+        self.compression.begin(std::mem::replace(&mut self.open, next));
     }
 
     async fn send(&mut self, (member, budgets, segment, packer): Compressed) -> Result<(), StageError> {
-        self.idle.push((segment, packer));
+        self.compression.idle.push((segment, packer));
         self.tally.settled(member.objects());
         let bytes = self.assembler.append(member);
         self.upload.send(bytes.into()).await?;
@@ -225,7 +260,7 @@ mod tests {
         let budget = Arc::new(Semaphore::new(all));
         let mut add = |entries: Vec<ArchiveEntry>, share: u32| {
             writer.add(Entries { entries, budget: Arc::clone(&budget).try_acquire_many_owned(share).ok() });
-            (all - budget.available_permits(), writer.compressing.len())
+            (all - budget.available_permits(), writer.compression.running.len())
         };
         assert_eq!(add(vec![], 30_000), (0, 0), "all were left out");
         assert_eq!(add(vec![entry("a", 1000)], 30_000), (cost(1000), 0), "the others were left out");
@@ -235,7 +270,7 @@ mod tests {
         let (large, share) = (400 << 10, 8 << 20);
         let held = cost(1000) + 10 + 2 * cost(large);
         assert_eq!(add(vec![entry("c", large), entry("d", large), entry("e", 10)], share), (held + cost(10), 1));
-        let done = writer.compressing.join_next().await.expect("a segment").expect("compressed");
+        let done = writer.compression.running.join_next().await.expect("a segment").expect("compressed");
         writer.send(done).await.unwrap();
         assert!(pieces.next().await.unwrap().is_some());
         assert_eq!(all - budget.available_permits(), cost(10));
@@ -260,7 +295,7 @@ mod tests {
         sender.end();
         let tally = Tally::default();
         let mut writer = ArchiveWriter::new(1, &upload, &tally, &env);
-        writer.compressing.spawn_blocking(|| panic!("in the middle"));
+        writer.compression.running.spawn_blocking(|| panic!("in the middle"));
         let stopped = writer.run(objects).await.unwrap_err();
         assert_eq!(stopped, StageError::StageDied(Broken("compressing the archive")));
     }

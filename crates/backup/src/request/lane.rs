@@ -56,6 +56,8 @@ pub(crate) struct Lane {
     pub(crate) item_block: Vec<ScopedAction<dyn ItemBlockAction>>,
     /// Takes CSI snapshots; `None` where none are taken.
     pub(crate) csi: Option<CsiSnapshots>,
+    /// The number of blocks of objects that have their turn at once.
+    pub(crate) workers: usize,
 }
 
 impl Lane {
@@ -81,7 +83,7 @@ impl Lane {
                 || item_block.iter().any(|action| action.covers_type(resource))
         };
         let types = catalog.preferred().map(|r| r.group_resource()).filter(looked_into).collect();
-        Ok(Self { types, backup_item, item_block, csi })
+        Ok(Self { types, backup_item, item_block, csi, workers: 1 })
     }
 
     /// Returns true if objects of this type are in the lane.

@@ -28,20 +28,30 @@ pub(crate) struct Scope {
     pub(crate) namespaces: Vec<Namespace>,
     /// The lane of objects that actions look at.
     pub(crate) lane: Lane,
-    /// The number of blocks of such objects that have their turn at once.
-    pub(crate) workers: usize,
+    pub(crate) volumes: VolumeScope,
+    pub(crate) hooks: HookScope,
+    /// Objects that are not in it because they were being deleted.
+    pub(crate) terminating: TerminatingObjects,
+}
+
+/// The rules for volumes, and the savers of their data. That of CSI snapshots is in the lane, whose actions name them.
+#[derive(Default)]
+pub(crate) struct VolumeScope {
     /// The rules that decide about volumes.
-    pub(crate) volume_rules: VolumeRules,
-    /// The commands that run in pods around their backup.
-    pub(crate) hooks: BackupHooks,
-    /// Runs these; `None` when they are not to be run, as in a preview.
-    pub(crate) commands: Option<Commands>,
+    pub(crate) rules: VolumeRules,
     /// Takes native snapshots; `None` where none are taken.
     pub(crate) native: Option<NativeSnapshots>,
     /// Saves the files of volumes; `None` where no node agent is there, or nothing is saved.
     pub(crate) files: Option<FileBackups>,
-    /// Objects that are not in it because they were being deleted.
-    pub(crate) terminating: TerminatingObjects,
+}
+
+/// The commands around the backup of pods.
+#[derive(Default)]
+pub(crate) struct HookScope {
+    /// The commands that are due in a pod.
+    pub(crate) rules: BackupHooks,
+    /// Runs these; `None` when they are not to be run, as in a preview.
+    pub(crate) commands: Option<Commands>,
 }
 
 /// A namespace, with the facts that filters ask for.
@@ -185,12 +195,8 @@ pub(crate) fn test_scope(more: Vec<ApiResource>, actions: &lifeboat_action::Acti
         filter,
         namespaces: vec![Namespace { facts, item: Some(item) }],
         lane,
-        workers: 1,
-        volume_rules: VolumeRules::default(),
-        hooks: BackupHooks::default(),
-        commands: None,
-        native: None,
-        files: None,
+        volumes: VolumeScope::default(),
+        hooks: HookScope::default(),
         terminating: TerminatingObjects::default(),
     })
 }

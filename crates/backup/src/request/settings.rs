@@ -60,17 +60,19 @@ pub struct Settings {
 }
 
 /// Settings of the backup of volumes by their files.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct FileMoverSettings {
     /// Set when a node agent in the namespace of the backup may be used: a server makes the backup, and it is in the cluster.
     pub may_be_used: bool,
     /// Longest time for the files of all volumes of one backup.
     pub fs_backup_timeout: Duration,
+    /// The image of the server, which reader pods have; empty when it is not known, and then that of its Deployment.
+    pub image: String,
 }
 
 impl Default for FileMoverSettings {
     fn default() -> Self {
-        Self { may_be_used: false, fs_backup_timeout: Duration::from_secs(4 * 3600) }
+        Self { may_be_used: false, fs_backup_timeout: Duration::from_secs(4 * 3600), image: String::new() }
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::action_lane::fetch::{ItemReceiver, pick};
 use crate::action_lane::intake::ActionLaneIntake;
 use crate::env::Env;
-use crate::stage_error::StageError;
+use crate::stage_error::{ListError, StageError};
 use bytes::Bytes;
 use lifeboat_cluster::ListRequest;
 use lifeboat_object::{ApiResource, Item, ObjectKey, ResultScope, counted};
@@ -19,11 +19,11 @@ use std::sync::Arc;
 pub(crate) async fn decide(intake: &mut ActionLaneIntake) -> Result<Verdicts, StageError> {
     survey_pods_outside(intake).await?;
     let inventory = std::mem::take(&mut intake.inventory);
-    let mut verdicts = inventory.decide(intake.scope.volume_rules.get());
+    let mut verdicts = inventory.decide(intake.scope.volumes.rules.get());
     let namespaces = verdicts.namespaces_of_groups();
     if !namespaces.is_empty() {
         let rules = group_rules(namespaces, intake).await?;
-        for GroupNote { namespace, text } in verdicts.settle_groups(&intake.scope.volume_rules.flags, &rules) {
+        for GroupNote { namespace, text } in verdicts.settle_groups(&intake.scope.volumes.rules.flags, &rules) {
             intake.env.operation.journal.warn(&ResultScope::Namespace(namespace), text);
         }
     }
@@ -31,11 +31,15 @@ pub(crate) async fn decide(intake: &mut ActionLaneIntake) -> Result<Verdicts, St
         && let Some(types) = SnapshotTypes::of(&intake.scope.catalog)
     {
         let wanted = WholeList { resource: &types.classes, namespace: None, selector: "" };
-        // Where they cannot be listed, that is an error of each snapshot.
-        if let Ok(bodies) = listed(wanted, &intake.env).await? {
-            let read = bodies.iter().filter_map(|body| serde_json::from_slice(body).ok());
-            let classes = read.map(|class| SnapshotClass::of(&class)).collect();
-            verdicts.settle_classes(&SnapshotClasses::new(classes, &intake.scope.backup.metadata.annotations));
+        match listed(wanted, &intake.env).await {
+            Ok(bodies) => {
+                let read = bodies.iter().filter_map(|body| serde_json::from_slice(body).ok());
+                let classes = read.map(|class| SnapshotClass::of(&class)).collect();
+                verdicts.settle_classes(&SnapshotClasses::new(classes, &intake.scope.backup.metadata.annotations));
+            }
+            // That is an error of each snapshot.
+            Err(ListError::Cluster(_)) => {}
+            Err(ListError::Stage(e)) => return Err(e),
         }
     }
     tell_waiting(&verdicts, intake);
@@ -44,7 +48,7 @@ pub(crate) async fn decide(intake: &mut ActionLaneIntake) -> Result<Verdicts, St
 
 /// Warns of volumes whose data waits for a node agent that is ready on no node.
 fn tell_waiting(verdicts: &Verdicts, intake: &ActionLaneIntake) {
-    let movers = &intake.scope.volume_rules.flags.movers;
+    let movers = &intake.scope.volumes.rules.flags.movers;
     let waiting = movers.waiting(verdicts.iter().map(|decided| &decided.verdict.method));
     if waiting > 0 {
         let data = format!("the data of {}", counted(waiting, "volume"));
@@ -59,10 +63,14 @@ async fn group_rules(namespaces: BTreeSet<String>, intake: &ActionLaneIntake) ->
     let classes = match GroupTypes::of(&scope.catalog) {
         Some(types) => {
             let wanted = WholeList { resource: &types.classes, namespace: None, selector: "" };
-            listed(wanted, env).await?.map(|bodies| {
-                let read = bodies.iter().filter_map(|body| serde_json::from_slice(body).ok());
-                read.map(|class| GroupClass::of(&class)).collect()
-            })
+            match listed(wanted, env).await {
+                Ok(bodies) => {
+                    let read = bodies.iter().filter_map(|body| serde_json::from_slice(body).ok());
+                    Ok(read.map(|class| GroupClass::of(&class)).collect())
+                }
+                Err(ListError::Cluster(e)) => Err(e.to_string()),
+                Err(ListError::Stage(e)) => return Err(e),
+            }
         }
         // Without them nothing is asked of the classes.
         None => Ok(Vec::new()),
@@ -72,18 +80,19 @@ async fn group_rules(namespaces: BTreeSet<String>, intake: &ActionLaneIntake) ->
     for namespace in namespaces {
         let Some(claims) = scope.find("", "persistentvolumeclaims") else { break };
         let wanted = WholeList { resource: claims, namespace: Some(&namespace), selector: label };
-        match listed(wanted, env).await? {
+        match listed(wanted, env).await {
             Ok(bodies) => {
                 let items = bodies.into_iter().filter_map(|body| Item::parse(Arc::clone(claims), body).ok());
                 outside.extend(items.map(|item| Claim::of(&item)));
             }
             // The snapshot-controller finds out what there is.
-            Err(why) => {
-                let fields = [("namespace", namespace.as_str()), ("why", &why)];
+            Err(ListError::Cluster(why)) => {
+                let fields = [("namespace", namespace.as_str()), ("why", &why.to_string())];
                 env.operation
                     .journal
                     .info("It is not known which claims outside the backup are in its groups", &fields);
             }
+            Err(ListError::Stage(e)) => return Err(e),
         }
     }
     Ok(GroupRules::new(classes, &scope.backup.metadata.annotations).with_outside(outside))
@@ -96,8 +105,8 @@ struct WholeList<'a> {
     selector: &'a str,
 }
 
-/// Lists objects; the inner error is why that did not go.
-async fn listed(wanted: WholeList<'_>, env: &Env) -> Result<Result<Vec<Bytes>, String>, StageError> {
+/// Lists objects.
+async fn listed(wanted: WholeList<'_>, env: &Env) -> Result<Vec<Bytes>, ListError> {
     let WholeList { resource, namespace, selector } = wanted;
     let mut list = env
         .cluster
@@ -105,13 +114,13 @@ async fn listed(wanted: WholeList<'_>, env: &Env) -> Result<Result<Vec<Bytes>, S
     let mut out = Vec::new();
     loop {
         let bodies = tokio::select! {
-            () = env.operation.cancel.cancelled() => return Err(StageError::OperationEnded),
+            () = env.operation.cancel.cancelled() => return Err(StageError::OperationEnded.into()),
             bodies = list.next() => bodies,
         };
         match bodies {
             Ok(Some(bodies)) => out.extend(bodies),
-            Ok(None) => return Ok(Ok(out)),
-            Err(e) => return Ok(Err(e.to_string())),
+            Ok(None) => return Ok(out),
+            Err(e) => return Err(ListError::Cluster(e)),
         }
     }
 }

@@ -1,10 +1,11 @@
-//! The pods through which volumes are saved by their files, and when their turn is.
+//! The pods through which volumes are saved by their files, and when their turn is; and the claims that reader pods read.
 
 use crate::action_lane::save::SaveContext;
 use crate::volumes::file_backups::namespace_of;
 use lifeboat_object::{GroupResource, ObjectKey};
-use lifeboat_volume::Method;
+use lifeboat_volume::facts::Claim;
 use lifeboat_volume::fs_backup::{FileBackups, PodVolume};
+use lifeboat_volume::{FilePod, Method};
 use std::collections::{BTreeMap, HashMap};
 
 /// Volumes of pods that are due to be saved by their files.
@@ -15,6 +16,8 @@ pub(crate) struct DueFiles {
     pods: HashMap<u32, PodOfFiles>,
     /// Of pods that are not in the backup themselves.
     others: Vec<PodOfFiles>,
+    /// Claims that no running pod mounts.
+    claims: Vec<Claim>,
 }
 
 /// A pod, and its volumes that are saved.
@@ -24,31 +27,47 @@ struct PodOfFiles {
     volumes: Vec<PodVolume>,
 }
 
+impl PodOfFiles {
+    /// The same of a pod that is not in the backup.
+    fn without_pod(mut self) -> Self {
+        self.volumes.iter_mut().for_each(|volume| volume.is_without_pod = true);
+        self
+    }
+}
+
 impl DueFiles {
     pub(crate) fn new(context: &SaveContext) -> Self {
-        let Some(files) = context.scope.files.clone() else { return Self::default() };
+        let Some(files) = context.scope.volumes.files.clone() else { return Self::default() };
         let mut pods: BTreeMap<(String, String), Vec<PodVolume>> = BTreeMap::new();
+        let mut due = Self { files: Some(files), ..Self::default() };
         for decided in context.verdicts.iter() {
-            let Method::FsBackup { pod, volume } = &decided.verdict.method else { continue };
+            let Method::FsBackup { through } = &decided.verdict.method else { continue };
             let claim = decided.claim.as_ref().and_then(|claim| context.verdicts.claim(claim));
             let Some(namespace) = namespace_of(decided) else { continue };
-            pods.entry((namespace, pod.clone())).or_default().push(PodVolume::of(volume, claim));
+            match through {
+                FilePod::Mounting { pod, volume } => {
+                    pods.entry((namespace, pod.clone())).or_default().push(PodVolume::of(volume, claim));
+                }
+                FilePod::Reader(_) => due.claims.extend(claim.cloned()),
+            }
         }
-        let mut due = Self { files: Some(files), ..Self::default() };
         for ((namespace, name), volumes) in pods {
             let key = ObjectKey::new(GroupResource::new("", "pods"), Some(&namespace), &name);
             let pod = PodOfFiles { namespace, name, volumes };
-            match context.index.number(&key.digest()) {
+            match context.items.index.number(&key.digest()) {
                 Some(number) => drop(due.pods.insert(number, pod)),
-                None => due.others.push(pod),
+                None => due.others.push(pod.without_pod()),
             }
         }
         due
     }
 
-    /// Begins with the volumes of the pods that are not in the backup themselves.
+    /// Begins with the volumes of the pods that are not in the backup themselves, and with the claims that no running pod mounts.
     pub(crate) fn begin_others(&self) {
         self.others.iter().for_each(|pod| self.begin_pod(pod));
+        if let Some(files) = &self.files {
+            self.claims.iter().for_each(|claim| files.begin_claim(claim));
+        }
     }
 
     /// Begins with the volumes of the pods among these objects, unless that was done before.

@@ -4,13 +4,15 @@ use crate::env::Env;
 use crate::error::BackupError;
 use crate::request::settings::Settings;
 use lifeboat_api::Backup;
+use lifeboat_api::well_known::LABEL_BACKUP_UID;
 use lifeboat_archive::volume_info::PodVolumeBackupInfo;
 use lifeboat_object::ResultScope;
 use lifeboat_volume::facts::ClaimKey;
 use lifeboat_volume::fs_backup::{
-    FileBackupEnd, FileBackupSettings, FileBackups, NodeAgents, node_agents, unseen_node_agent,
+    FileBackupEnd, FileBackupSettings, FileBackups, NodeAgents, PodVolumeKey, READER_VOLUME, node_agents,
+    reader_pod_name, remove_readers, unseen_node_agent,
 };
-use lifeboat_volume::{BackupMovers, DecidedVolume, Method, Report, Reports, Verdicts};
+use lifeboat_volume::{BackupMovers, DecidedVolume, FilePod, Method, Report, Reports, Verdicts};
 use std::sync::Arc;
 
 /// Finds out which movers are there: a node agent in the namespace of the backup. One that cannot be seen counts as missing, with a
@@ -37,6 +39,7 @@ pub(crate) fn file_backups(backup: &Backup, settings: &Settings, env: &Env) -> F
         backup: Arc::new(backup.clone()),
         whole: settings.movers.fs_backup_timeout.to_std(),
         resource_timeout: settings.resource_timeout.to_std(),
+        image: settings.movers.image.clone(),
     };
     FileBackups::new(&env.cluster, &env.operation, settings)
 }
@@ -47,13 +50,40 @@ pub(crate) fn namespace_of(decided: &DecidedVolume) -> Option<String> {
     of_claim.or_else(|| Some(decided.of_pod.as_ref()?.0.clone()))
 }
 
+/// Removes the reader pods that attempts at a backup may have left, unless another process has taken it over.
+pub(crate) async fn remove_left_readers(backup: &Backup, settings: &Settings, env: &Env) {
+    if !settings.movers.may_be_used || (env.operation.fence)().is_err() {
+        return;
+    }
+    match remove_readers(backup, &env.cluster).await {
+        Ok(()) => {}
+        // Who may not see them has not made any.
+        Err(e) if e.is_denied() => {}
+        Err(e) => {
+            let text = format!(
+                "reader pods of an earlier attempt may be left ({e}): delete those with the label {LABEL_BACKUP_UID}={}",
+                backup.metadata.uid
+            );
+            env.operation.journal.warn(&ResultScope::Velero, text);
+        }
+    }
+}
+
+/// The pod of a volume that is saved by its files, and the name of the volume in it.
+fn key_of(decided: &DecidedVolume, backup: &Backup) -> Option<PodVolumeKey> {
+    let Method::FsBackup { through } = &decided.verdict.method else { return None };
+    let (pod, volume) = match through {
+        FilePod::Mounting { pod, volume } => (pod.clone(), volume.clone()),
+        FilePod::Reader(_) => (reader_pod_name(backup, decided.claim.as_ref()?), READER_VOLUME.to_owned()),
+    };
+    Some((namespace_of(decided)?, pod, volume))
+}
+
 /// Adds the outcomes for the volumes that were saved by their files.
 pub(crate) fn add_reports(files: &FileBackups, verdicts: &Verdicts, reports: &mut Reports) {
     let ends = files.ends();
     for decided in verdicts.iter() {
-        let Method::FsBackup { pod, volume } = &decided.verdict.method else { continue };
-        let Some(namespace) = namespace_of(decided) else { continue };
-        let key = (namespace, pod.clone(), volume.clone());
+        let Some(key) = key_of(decided, files.backup()) else { continue };
         let report = match ends.get(&key) {
             Some(FileBackupEnd::Saved(resource)) => Report::PodVolume {
                 begun: resource.status.start_timestamp,

@@ -3,7 +3,7 @@
 
 use crate::actions::pv::volume_key;
 use crate::volumes::file_backups::add_reports;
-use lifeboat_api::Backup;
+use lifeboat_api::{Backup, NamespacedName};
 use lifeboat_archive::native_snapshot::NativeSnapshot;
 use lifeboat_archive::volume_info::BackupVolumeInfo;
 use lifeboat_object::{GroupResource, Item, ObjectKey, ResultScope, Severity, first_names};
@@ -50,7 +50,7 @@ pub(crate) struct VolumeOutcomes {
 /// The reason for which nobody could restore from a snapshot that was taken: an object of it is not in the backup.
 fn lacks(held: &HeldSnapshots, taken: &TakenSnapshot) -> Option<String> {
     let TakenSnapshot { namespace, name, content, .. } = taken;
-    let is_there = held.snapshots.contains(&(namespace.clone(), name.clone()));
+    let is_there = held.snapshots.contains(&NamespacedName::new(&**namespace, &**name));
     let missing = match (is_there, held.contents.contains(&content.name)) {
         (true, true) => return None,
         (false, _) => format!("its VolumeSnapshot {namespace}/{name}"),
@@ -162,7 +162,7 @@ impl Volumes {
             (names.collect(), csi.is_some_and(CsiSnapshots::may_have_left_groups));
         let uploads = csi.map(CsiSnapshots::begun_uploads).unwrap_or_default().into_iter();
         let uploads: BTreeMap<String, String> =
-            uploads.filter(|(claim, _)| is_saved(claim)).map(|(_, (namespace, name))| (name, namespace)).collect();
+            uploads.filter(|(claim, _)| is_saved(claim)).map(|(_, made)| (made.name, made.namespace)).collect();
         snapshots.extend(uploads.iter().map(|(name, namespace)| (namespace.clone(), name.clone())));
         let uploads = uploads.into_keys().collect();
         Self { verdicts, saved, reports, snapshots, uploads, may_have_left_groups }
@@ -317,11 +317,11 @@ pub(crate) fn refusal<'a>(decided: impl Iterator<Item = &'a DecidedVolume>, move
         }
         missing.insert(lack);
         let rule = match &verdict.why {
-            MethodReason::FsBackupByDefault { .. } => {
+            MethodReason::FsBackupByDefault { .. } | MethodReason::FsBackupOfUnmounted { .. } => {
                 "files are saved by default (defaultVolumesToFsBackup)".to_owned()
             }
             MethodReason::SnapshotByDefault { .. } => "the data of snapshots is moved (snapshotMoveData)".to_owned(),
-            _ => verdict.reason(),
+            _ => verdict.rule(),
         };
         names.entry(rule).or_default().push(decided.name());
     }

@@ -5,16 +5,16 @@ use crate::actions::pv::volume_key;
 use crate::env::Env;
 use crate::hook::Commands;
 use crate::volumes::outcomes::Volumes;
-use lifeboat_api::Backup;
+use crate::volumes::useless::{LONGEST, late, stop_useless_files, stop_useless_uploads};
 use lifeboat_api::well_known::LABEL_BACKUP_UID;
+use lifeboat_api::{Backup, NamespacedName};
 use lifeboat_cluster::Cluster;
-use lifeboat_object::{Catalog, ObjectKey, ResultScope, counted};
+use lifeboat_object::{Catalog, ObjectKey, ResultScope};
 use lifeboat_operation::Operation;
 use lifeboat_volume::csi::{
     self, ClaimGroup, CsiBackup, CsiError, CsiSnapshots, GroupMember, HeldSnapshots, MovedSnapshots, SNAPSHOT_API,
     SnapshotTypes, WantedSnapshot, release_all, remove_all, remove_moved, served, untaken,
 };
-use lifeboat_volume::data_movement::backup::{goes_well, stop_uploads, uploads_of, working_uploads};
 use lifeboat_volume::facts::{ClaimKey, PersistentVolume};
 use lifeboat_volume::native::{
     NativeBackup, NativeSnapshots, RemainingSnapshot, Removal, SnapshotNote, noted, remove_noted,
@@ -24,14 +24,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::timeout;
 
-/// The longest wait for the next step while the snapshots of a backup are cleaned up at its end.
-const LONGEST: Duration = Duration::from_secs(60);
-/// The longest wait for data movers that were asked to stop, which node agents end within seconds.
-const STOPPING: Duration = Duration::from_secs(60);
-/// The pauses between two looks at them: the first, which doubles, and the longest.
-const STOPPING_PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(2)];
 /// The longest time for which CSI snapshots are cleaned up in all, however many there are.
 const IN_ALL: Duration = Duration::from_secs(900);
 
@@ -68,18 +62,18 @@ pub(crate) struct DueSnapshots {
 
 impl DueSnapshots {
     pub(crate) fn new(context: &Arc<SaveContext>) -> Self {
-        let (csi, native) = (context.scope.lane.csi.clone(), context.scope.native.clone());
+        let (csi, native) = (context.scope.lane.csi.clone(), context.scope.volumes.native.clone());
         let (mut claims, mut volumes) = (HashMap::new(), HashMap::new());
         for decided in context.verdicts.iter() {
             let is_of_driver = csi.is_some() && context.verdicts.driver_snapshot(decided).is_some();
             match (&decided.verdict.method, &decided.claim, &decided.volume) {
                 (_, Some(claim), _) if is_of_driver => {
-                    if let Some(number) = context.index.number(&claim.object().digest()) {
+                    if let Some(number) = context.items.index.number(&claim.object().digest()) {
                         claims.insert(number, claim.clone());
                     }
                 }
                 (Method::NativeSnapshot, _, Some(volume)) if native.is_some() => {
-                    if let Some(number) = context.index.number(&volume_key(volume).digest()) {
+                    if let Some(number) = context.items.index.number(&volume_key(volume).digest()) {
                         volumes.insert(number, volume.clone());
                     }
                 }
@@ -118,7 +112,7 @@ impl DueSnapshots {
                 let (number, context) = (*number, Weak::clone(&self.context));
                 native.begin(volume, line, async move {
                     let context = context.upgrade().ok_or("the backup has ended")?;
-                    context.look_at(number).await
+                    context.items.look_at(number, &context.env).await
                 });
             }
         }
@@ -177,57 +171,6 @@ pub async fn remove_snapshots(backup: &Backup, env: &Env) -> bool {
     let is_unheard = |left: &RemainingSnapshot| left.note.snapshot_id.is_empty();
     let is_before_gone = remove_before(&backup.metadata.name, env).await;
     remove_unwanted(backup, None, env).await && is_before_gone && left.is_some_and(|left| left.iter().all(is_unheard))
-}
-
-/// Asks the data movers of a backup to stop, but those whose DataUpload is wanted, by its name: nobody can restore what they would
-/// bring into a repository. Those that cannot be asked are told of.
-pub(crate) async fn stop_useless_uploads(backup: &Backup, env: &Env, is_wanted: impl Fn(&str) -> bool) -> bool {
-    let stopped = timeout(LONGEST, stop_uploads(backup, is_wanted, &env.cluster)).await;
-    let why = match stopped {
-        Ok(Ok(())) => return true,
-        // Who may not see them has not made any.
-        Ok(Err(e)) if e.is_denied() => return true,
-        Ok(Err(e)) => e.to_string(),
-        Err(_) => late(),
-    };
-    let text = format!(
-        "data movers that work for this backup could not be asked to stop: {why}; set spec.cancel of the DataUploads with the label \
-         {LABEL_BACKUP_UID}={}",
-        backup.metadata.uid
-    );
-    env.operation.journal.warn(&ResultScope::Velero, text);
-    false
-}
-
-/// Returns true if data movers work for a backup, or have done so, with an outcome that another attempt takes up. Where that is not known,
-/// they may.
-pub(crate) async fn has_uploads_at_work(backup: &Backup, env: &Env) -> bool {
-    match timeout(LONGEST, uploads_of(backup, &env.cluster)).await {
-        Ok(Ok(all)) => all.iter().any(goes_well),
-        // Who may not see them has not made any.
-        Ok(Err(e)) => !e.is_denied(),
-        Err(_) => true,
-    }
-}
-
-/// Waits until no data mover works for a backup any more, all of which were asked to stop. Gives the reason for which it is not so.
-pub(crate) async fn await_uploads(backup: &Backup, env: &Env) -> Option<String> {
-    let deadline = Instant::now() + STOPPING;
-    let [mut pause, longest] = STOPPING_PAUSES;
-    loop {
-        let why = match working_uploads(backup, &env.cluster).await {
-            Ok(0) => return None,
-            // Who may not see them has not made any.
-            Err(e) if e.is_denied() => return None,
-            Ok(count) => format!("{} still work for this backup", counted(count as u64, "data mover")),
-            Err(e) => format!("it is not known if data movers still work for this backup: {e}"),
-        };
-        if Instant::now() >= deadline || env.operation.cancel.is_cancelled() {
-            return Some(format!("{why}: delete it again when they have ended"));
-        }
-        sleep(pause).await;
-        pause = (pause * 2).min(longest);
-    }
 }
 
 /// Removes the snapshots of an ended backup whose data was moved, or was to be, as far as their data movers have left them. What could
@@ -290,6 +233,10 @@ pub async fn snapshots_that_stay(backup: &Backup, cluster: &Cluster) -> Option<S
 /// Stops the data movers of a backup, and removes the CSI snapshots that it has taken, but those of the volumes that it has.
 pub(crate) async fn remove_unwanted(backup: &Backup, volumes: Option<&Volumes>, env: &Env) -> bool {
     stop_useless_uploads(backup, env, |name| volumes.is_some_and(|all| all.has_upload(name))).await;
+    // Of a backup that comes to its end they have ended.
+    if volumes.is_none() {
+        stop_useless_files(backup, env).await;
+    }
     let is_kept = |namespace: &str, name: &str| volumes.is_some_and(|all| all.has_snapshot(namespace, name));
     remove_csi(&backup.metadata.uid, env, is_kept).await
 }
@@ -345,13 +292,13 @@ async fn unless_stalled<T>(mut steps: watch::Receiver<u64>, work: impl Future<Ou
     }
 }
 
-/// The CSI snapshots that an attempt before has asked for while pods stood still, and that no driver has taken yet, by namespace and name:
+/// The CSI snapshots that an attempt before has asked for while pods stood still, and that no driver has taken yet:
 /// they would be of a moment in which the pods go on. `None` when no pod is owed anything.
 pub(crate) async fn asked_for_in_vain(
     commands: &Commands,
     backup_uid: &str,
     env: &Env,
-) -> Option<BTreeSet<(String, String)>> {
+) -> Option<BTreeSet<NamespacedName>> {
     if !commands.owes().await {
         return None;
     }
@@ -375,8 +322,8 @@ pub(crate) async fn asked_for_in_vain(
 }
 
 /// Removes such snapshots. Those that are being deleted still are waited for where they are to be taken again.
-pub(crate) async fn remove_untaken(backup_uid: &str, env: &Env, untaken: &BTreeSet<(String, String)>) {
-    let is_kept = |namespace: &str, name: &str| !untaken.contains(&(namespace.to_owned(), name.to_owned()));
+pub(crate) async fn remove_untaken(backup_uid: &str, env: &Env, untaken: &BTreeSet<NamespacedName>) {
+    let is_kept = |namespace: &str, name: &str| !untaken.contains(&NamespacedName::new(namespace, name));
     let left = match removed_csi(backup_uid, env, is_kept).await {
         Ok(left) => left.into_iter().map(|(name, e)| (!matches!(e, CsiError::Remains(..)), format!("{name}: {e}"))),
         Err(e) => return tell_left(&env.operation, &e),
@@ -430,10 +377,6 @@ pub(crate) fn tell_native(left: &[RemainingSnapshot], backup: &str, env: &Env) {
     let told = journal.close().results.warnings;
     let texts = left.iter().map(|one| one.tell(backup)).filter(|text| !told.messages().any(|message| message == text));
     texts.for_each(|text| journal.warn(&ResultScope::Velero, text));
-}
-
-fn late() -> String {
-    format!("it took longer than {} s", LONGEST.as_secs())
 }
 
 fn tell_left(operation: &Operation, why: &str) {

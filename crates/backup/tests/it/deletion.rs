@@ -9,7 +9,7 @@ use lifeboat_action::{
 use lifeboat_api::Backup;
 use lifeboat_api::well_known::ANNOTATION_BACKUP_MUST_INCLUDE;
 use lifeboat_archive::layout::BackupFile;
-use lifeboat_backup::{delete_listed_snapshots, run, run_delete_actions};
+use lifeboat_backup::{delete_listed_snapshots, remove_snapshots, run, run_delete_actions};
 use lifeboat_object::{GroupResource, ObjectKey};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -282,6 +282,30 @@ async fn a_failed_backup_takes_the_snapshots_along_that_its_volumes_had_got() {
     let ids: Vec<&str> = asked.iter().flat_map(|one| &one.snapshot_ids).map(String::as_str).collect();
     assert_eq!(ids, ["m-1", "k-1"]);
     assert_eq!(ground.store().lists_of_repository_snapshots().await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn movers_of_a_failed_backup_that_still_save_files_are_stopped() {
+    let ground = Ground::start(&["a"], Vec::new()).await;
+    let mut backup = made(&ground).await;
+    backup.metadata.namespace = "shop".to_owned();
+    for definition in lifeboat_api::crds() {
+        ground.put(definition).await;
+    }
+    for (name, uid, phase) in
+        [("new", "u", "New"), ("runs", "u", "InProgress"), ("done", "u", "Completed"), ("other", "v", "InProgress")]
+    {
+        ground
+            .put(json!({"apiVersion": "velero.io/v1", "kind": "PodVolumeBackup",
+                "metadata": {"name": name, "namespace": "shop", "labels": {"velero.io/backup-uid": uid}},
+                "spec": {"pod": {"namespace": "shop", "name": "db"}, "volume": "data"}, "status": {"phase": phase}}))
+            .await;
+    }
+    assert!(remove_snapshots(&backup, &ground.env(ground.store())).await);
+    let all = ground.list("podvolumebackups.velero.io").await;
+    let told: BTreeMap<&str, bool> =
+        all.iter().map(|one| (one["metadata"]["name"].as_str().unwrap(), one["spec"]["cancel"] == true)).collect();
+    assert_eq!(told, [("new", true), ("runs", true), ("done", false), ("other", false)].into());
 }
 
 #[tokio::test]

@@ -15,6 +15,7 @@ mod moved;
 mod native;
 mod native_kills;
 mod orphans;
+mod readers;
 mod related;
 mod snapshots;
 mod snapshotted;

@@ -13,6 +13,8 @@ use lifeboat_backup::{Env, FinalizeError, finalize, remove_snapshots, run};
 use lifeboat_hook::{HookPod, Owed};
 use lifeboat_object::{GroupResource, ObjectKey, Results};
 use lifeboat_operation::{InMemory, TRACE_TARGET};
+use lifeboat_select::RulesText;
+use lifeboat_store::{ClaimOutcome, ClaimRequest};
 use lifeboat_testbed::{Fault, Nth, Ran, Rule, Spans};
 use serde_json::{Value, json};
 use std::sync::mpsc::sync_channel;
@@ -413,4 +415,49 @@ async fn a_snapshot_that_its_driver_refuses_for_good_ends_at_once() {
     };
     let errors: Vec<&str> = outcome.results.errors.messages().collect();
     assert!(errors.len() == 1 && errors[0].ends_with(&format!(" is refused: {said}")), "{errors:?}");
+}
+
+/// The vanished one was never committed, and its snapshots have its UID.
+#[tokio::test]
+async fn a_backup_with_the_name_of_a_vanished_one_deletes_its_csi_snapshots() {
+    let ground = claims(0).await;
+    let (env, mut request) = (ground.env(ground.store()), request());
+    request.backup.metadata.namespace = "velero".to_owned();
+    for (name, uid) in [("of-vanished", "vanished"), ("of-another", "somebody")] {
+        ground
+            .put(json!({"apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshot",
+                "metadata": {"name": name, "namespace": "shop", "labels": {"velero.io/backup-uid": uid}}, "spec": {}}))
+            .await;
+    }
+    let claim = ClaimRequest {
+        name: NAME.to_owned(),
+        backup_uid: "vanished".to_owned(),
+        cluster_uid: env.cluster.uid().await.unwrap(),
+        namespace: request.backup.metadata.namespace.clone(),
+        take_over: true,
+        now: jiff::Timestamp::UNIX_EPOCH,
+    };
+    assert!(matches!(ground.store().claim(&claim).await.unwrap(), ClaimOutcome::Writer(_)));
+    // As a server does that finds a claim of its own cluster and namespace.
+    request.settings.take_over = true;
+    request.settings.served = true;
+    let outcome = Box::pin(run(&request, &env)).await.unwrap();
+    assert_eq!(outcome.backup.status.phase, Some(BackupPhase::Completed), "{:?}", outcome.results);
+    let left = snapshots(&env.cluster, &types(&env.cluster).await).await;
+    let left: Vec<&str> = left.iter().map(|one| one["metadata"]["name"].as_str().unwrap()).collect();
+    assert_eq!(left, ["of-another"]);
+    assert_eq!(ground.store().backups_before(NAME).await.unwrap(), [""; 0]);
+}
+
+#[tokio::test]
+async fn what_a_policy_says_without_effect_is_in_the_results_of_the_backup() {
+    let ground = claims(1).await;
+    let (env, mut request) = (ground.env(ground.store()), request());
+    let text =
+        "version: v1\nvolumePolicies:\n- conditions: {csi: {}}\n  action: {type: skip, parameters: {later: yes}}";
+    request.settings.resource_policies = Some(RulesText { source: "p".into(), text: text.into() });
+    let outcome = Box::pin(run(&request, &env)).await.unwrap();
+    let warnings: Vec<&str> = outcome.results.warnings.messages().collect();
+    let told = "the action skip has no parameter \"later\", which has no effect";
+    assert!(warnings.iter().any(|warning| warning.contains(told)), "{warnings:?}");
 }

@@ -10,7 +10,8 @@ use std::io::Write;
 /// Which backups of a schedule stay although their time is over.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct KeepArgs {
-    /// Never let the newest good backup of the schedule go; each of the other rules does that too
+    /// Never let the newest good backup of the schedule go, also one that Velero has made; each of the other rules does that too. Without
+    /// rules this is so for what Lifeboat has made
     #[arg(long)]
     keep_last_good: bool,
     /// Keep so many of the newest good backups, whatever their time

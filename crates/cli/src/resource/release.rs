@@ -11,8 +11,10 @@ use jiff::tz::TimeZone;
 use lifeboat_api::{Backup, BackupStorageLocation, KeptBy, Resource, SourceCluster, Time, label_value, well_known};
 use lifeboat_client::Client;
 use lifeboat_lifecycle::phase::backup_expiry::{BackupExpiry, ExpiryInput, expiries};
+use lifeboat_lifecycle::phase::expiry::ExpiryOutcome;
+use lifeboat_lifecycle::phase::facts::is_good;
 use lifeboat_lifecycle::phase::keep::Keeper;
-use lifeboat_lifecycle::phase::kept_by::schedule_label;
+use lifeboat_lifecycle::phase::kept_by::{is_released, schedule_label};
 use lifeboat_object::{counted, first_names_of};
 use lifeboat_terminal::flags::confirm::{ConfirmationTarget, asked, nobody_to_ask, question, refuse_without_terminal};
 use lifeboat_terminal::output::errors::{missing, tell};
@@ -97,7 +99,7 @@ impl RulesReleaseArgs {
         for name in &self.names {
             match all.iter().find(|expiry| expiry.backup.metadata.name == *name) {
                 None => return Err(missing::<Backup>(name)),
-                Some(expiry) if expiry.is_kept_by_rules() => chosen.push(expiry),
+                Some(expiry) if expiry.is_kept_by_schedule() => chosen.push(expiry),
                 Some(_) => writeln!(std::io::stderr(), "Backup \"{name}\" is kept by no rules.")?,
             }
         }
@@ -106,7 +108,7 @@ impl RulesReleaseArgs {
 
     fn of_schedule<'f>(&self, all: &'f [BackupExpiry], this: &str) -> Result<Vec<&'f BackupExpiry>> {
         let name = &self.schedule;
-        let kept = kept_by_rules(all, name);
+        let kept = to_be_released(all, name);
         let from = SourceCluster::parse(&self.source_cluster);
         let (chosen, others): (Vec<&BackupExpiry>, Vec<&BackupExpiry>) =
             kept.into_iter().partition(|expiry| from.admits(&expiry.backup, this));
@@ -132,11 +134,30 @@ impl RulesReleaseArgs {
     }
 }
 
-/// Returns the backups of a schedule that rules keep.
-pub(crate) fn kept_by_rules<'f>(all: &'f [BackupExpiry], schedule: &str) -> Vec<&'f BackupExpiry> {
+/// Returns the backups of a schedule that it keeps: by its rules, or as the last good one.
+pub(crate) fn kept_by_schedule<'f>(all: &'f [BackupExpiry], schedule: &str) -> Vec<&'f BackupExpiry> {
     let label = label_value(schedule);
     let of_it = all.iter().filter(|expiry| schedule_label(&expiry.backup).as_deref() == Some(label.as_str()));
-    of_it.filter(|expiry| expiry.is_kept_by_rules()).collect()
+    of_it.filter(|expiry| expiry.is_kept_by_schedule()).collect()
+}
+
+/// Returns the backups of a schedule that are released with it: those that rules keep, and where the last good one stays without rules, all
+/// others of its cluster too, each of which would be the last good one after it.
+pub(crate) fn to_be_released<'f>(all: &'f [BackupExpiry], schedule: &str) -> Vec<&'f BackupExpiry> {
+    let kept = kept_by_schedule(all, schedule);
+    let source = |expiry: &&BackupExpiry| (expiry.is_own, expiry.source.clone());
+    let without_rules: Vec<_> = kept.iter().copied().filter(is_last_good).map(|expiry| source(&expiry)).collect();
+    let label = label_value(schedule);
+    let is_of_it = |expiry: &&BackupExpiry| schedule_label(&expiry.backup).as_deref() == Some(label.as_str());
+    let is_good = |expiry: &&BackupExpiry| is_good(&expiry.backup, expiry.becomes == ExpiryOutcome::Going);
+    let is_released = |expiry: &&BackupExpiry| is_released(&expiry.backup.metadata);
+    let is_next =
+        |expiry: &&BackupExpiry| is_good(expiry) && !is_released(expiry) && without_rules.contains(&source(expiry));
+    all.iter().filter(is_of_it).filter(|expiry| expiry.is_kept_by_schedule() || is_next(expiry)).collect()
+}
+
+fn is_last_good(expiry: &&BackupExpiry) -> bool {
+    expiry.keepers.iter().any(|keeper| matches!(keeper, Keeper::LastGood { .. }))
 }
 
 /// Computes the expiry of these backups after their release.
@@ -175,7 +196,7 @@ pub(crate) async fn release(
         });
         match released.await {
             Ok((backup, _)) => {
-                writeln!(std::io::stdout(), "Backup \"{name}\" is released from the rules of its schedule.")?;
+                writeln!(std::io::stdout(), "Backup \"{name}\" is not kept for its schedule any more.")?;
                 tell(unrecorded(&backup, Some(locations), "goes on keeping it"))?;
             }
             Err(e) => errors.push(e),
@@ -191,9 +212,13 @@ const LISTED: usize = 5;
 pub(crate) fn staying(schedule: &str, kept: &[&BackupExpiry]) -> Option<String> {
     let own = own_names(kept);
     let (stay, them) = if own.len() == 1 { ("stays", "it") } else { ("stay", "them") };
+    let why = match kept.iter().copied().filter(|expiry| expiry.is_own).all(|expiry| is_last_good(&expiry)) {
+        true => "it is the last good one".to_owned(),
+        false => format!("its rules have kept {them}"),
+    };
     (!own.is_empty()).then(|| {
         format!(
-            "{} of schedule {schedule} {stay} until somebody releases {them}, because its rules have kept {them}: {} (`expiry --release \
+            "{} of schedule {schedule} {stay} until somebody releases {them}, because {why}: {} (`expiry --release \
              --schedule {schedule}`).",
             counted(own.len() as u64, "backup"),
             first_names_of(&own, LISTED)
@@ -207,8 +232,9 @@ pub(crate) fn released_with(schedule: &str, kept: &[&BackupExpiry]) -> Option<St
     let each = if own.len() == 1 { "It goes when its" } else { "Each goes when its" };
     (!own.is_empty()).then(|| {
         format!(
-            "The deletion of schedule {schedule} releases {} that its rules keep: {}. {each} time is over.",
+            "The deletion of schedule {schedule} releases {} that {}: {}. {each} time is over.",
             counted(own.len() as u64, "backup"),
+            if kept.iter().any(is_last_good) { "would stay" } else { "its rules keep" },
             first_names_of(&own, LISTED)
         )
     })
@@ -221,7 +247,6 @@ fn own_names<'f>(kept: &[&'f BackupExpiry]) -> Vec<&'f str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lifeboat_lifecycle::phase::expiry::ExpiryOutcome;
     use serde_json::{Value, json};
 
     fn read<T: serde::de::DeserializeOwned>(value: Value) -> T {
@@ -295,11 +320,34 @@ mod tests {
         assert_eq!(becomes, [&ExpiryOutcome::Goes(over); 2]);
         let expected = "2 backups of schedule nightly stay until somebody releases them, because its rules have kept them: nightly-20261121030000, \
                         nightly-20261122030000 (`expiry --release --schedule nightly`).";
-        assert_eq!(staying("nightly", &kept_by_rules(&all, "nightly")).as_deref(), Some(expected));
-        assert_eq!(staying("other", &kept_by_rules(&all, "other")), None);
+        assert_eq!(staying("nightly", &kept_by_schedule(&all, "nightly")).as_deref(), Some(expected));
+        assert_eq!(staying("other", &kept_by_schedule(&all, "other")), None);
         let expected = "The deletion of schedule nightly releases 2 backups that its rules keep: nightly-20261121030000, \
                         nightly-20261122030000. Each goes when its time is over.";
-        assert_eq!(released_with("nightly", &kept_by_rules(&all, "nightly")).as_deref(), Some(expected));
+        assert_eq!(released_with("nightly", &kept_by_schedule(&all, "nightly")).as_deref(), Some(expected));
+    }
+
+    #[test]
+    fn all_backups_of_a_schedule_without_rules_are_released_by_its_name() {
+        let mut lists = lists(&[]);
+        for backup in &mut lists.backups {
+            let annotations = &mut backup.metadata.annotations;
+            annotations.remove("lifeboat.io/kept-by");
+            annotations.entry("lifeboat.io/source-cluster".to_owned()).or_insert_with(|| "here".to_owned());
+        }
+        let all = expiries(&lists, &TimeZone::UTC, now());
+        let kept = kept_by_schedule(&all, "nightly");
+        assert_eq!(days(&kept), ["22"], "the last good one of this cluster");
+        let stays = "1 backup of schedule nightly stays until somebody releases it, because it is the last good one: nightly-20261122030000 \
+                     (`expiry --release --schedule nightly`).";
+        assert_eq!(staying("nightly", &kept).as_deref(), Some(stays));
+        let own = args(&[], "nightly", "");
+        assert_eq!(days(&own.chosen(&all, "").unwrap()), ["20", "21", "22"]);
+        let after = after_release(&lists, &own.chosen(&all, "").unwrap(), now());
+        assert!(after.iter().all(|expiry| matches!(expiry.becomes, ExpiryOutcome::Goes(_))), "{after:?}");
+        let goes = "The deletion of schedule nightly releases 3 backups that would stay: nightly-20261120030000, nightly-20261121030000, \
+                    nightly-20261122030000. Each goes when its time is over.";
+        assert_eq!(released_with("nightly", &to_be_released(&all, "nightly")).as_deref(), Some(goes));
     }
 
     #[test]

@@ -15,8 +15,8 @@ use hyper::body::{Body, Frame};
 use lifeboat_api::{Backup, BackupStorageLocation, GROUP, Restore};
 use lifeboat_bucket::BucketError;
 use lifeboat_client::Client;
-use lifeboat_cluster::{Cluster, WriteBody};
-use lifeboat_object::{ApiResource, chain};
+use lifeboat_cluster::{Access, AccessRequest, Cluster};
+use lifeboat_object::chain;
 use lifeboat_operation::{Clock, Operation};
 use lifeboat_restore::{Env, PreviewEnd, PreviewItem, RestoreError, Settings, preview};
 use lifeboat_store::Store;
@@ -168,21 +168,14 @@ fn bearer<B>(request: &Request<B>) -> Option<String> {
 
 /// Refuses a plan to a user who may not create Restores in this namespace.
 async fn may_restore(user: &Cluster, namespace: &str) -> Result<(), PlanRefusal> {
-    let reviews = ApiResource::new("authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview");
-    let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": {
-        "resourceAttributes": {"namespace": namespace, "verb": "create", "group": GROUP, "resource": "restores"}}});
-    let reviewed = user.create(&reviews, None, "", WriteBody::of(Bytes::from(review.to_string()))).await;
-    let reviewed = reviewed.map_err(|e| match e.status().map(|status| status.code) {
+    let request = AccessRequest { verb: "create", group: GROUP, resource: "restores", namespace };
+    let access = user.access(request).await.map_err(|e| match e.status().map(|status| status.code) {
         Some(401) => (StatusCode::UNAUTHORIZED, "the API server does not know the token".to_owned()),
         Some(403) => (StatusCode::FORBIDDEN, e.to_string()),
         _ => (StatusCode::BAD_GATEWAY, e.to_string()),
     })?;
-    let reviewed: Value = serde_json::from_slice(&reviewed).unwrap_or_default();
-    if reviewed["status"]["allowed"] == true {
-        return Ok(());
-    }
-    let why = reviewed["status"]["reason"].as_str().filter(|why| !why.is_empty()).map(|why| format!(": {why}"));
-    let why = why.unwrap_or_default();
+    let Access::Denied(why) = access else { return Ok(()) };
+    let why = if why.is_empty() { why } else { format!(": {why}") };
     Err((StatusCode::FORBIDDEN, format!("the user may not create restores in the namespace {namespace}{why}")))
 }
 

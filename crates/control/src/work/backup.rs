@@ -17,8 +17,8 @@ use crate::world::MirroredKind;
 use ending::{note_outcome, note_refusal, record_and_note_failure};
 use lifeboat_api::{Backup, BackupPhase, BackupStorageLocation, VolumeSnapshotLocation};
 use lifeboat_backup::{
-    BackupError, Request, has_noted_snapshots, noted_beside_claim, prepared, remove_snapshots, run_delete_actions,
-    run_owed_hooks, snapshots_that_stay,
+    BackupError, Request, has_noted_snapshots, noted_beside_claim, prepared, remove_readers, remove_snapshots,
+    run_delete_actions, run_owed_hooks, snapshots_that_stay, stop_file_backups,
 };
 use lifeboat_client::ObjectIdentity;
 use lifeboat_client::is_refused;
@@ -69,11 +69,11 @@ pub(crate) async fn run(
     let request = Request { backup, settings };
     let (mut started, mut errors) = prepared(&request, &version, context.env.now());
     match snapshot_locations(context, &started).await? {
-        Ok(names) => {
+        ResolvedLocations::Names(names) => {
             errors.extend(unusable(context, &request.backup).await);
             started.spec.volume_snapshot_locations = names;
         }
-        Err(wrong) => errors.extend(wrong),
+        ResolvedLocations::Wrong(wrong) => errors.extend(wrong),
     }
     let location = match target {
         Ok(location) => {
@@ -110,16 +110,24 @@ pub(crate) async fn run_again(
     Box::pin(begin(context, Request { backup, settings }, attempt, location, stop)).await
 }
 
-/// The snapshot locations of a backup, or the errors in them. Errors that may pass are retried.
-async fn snapshot_locations(
-    context: &Context,
-    backup: &Backup,
-) -> Result<Result<Vec<String>, Vec<String>>, ClusterError> {
+/// The snapshot locations of a backup.
+enum ResolvedLocations {
+    /// Their names, with those that are taken by default.
+    Names(Vec<String>),
+    /// The reasons why the backup cannot have those that it asks for.
+    Wrong(Vec<String>),
+}
+
+/// Finds the snapshot locations of a backup. Errors that may pass are retried.
+async fn snapshot_locations(context: &Context, backup: &Backup) -> Result<ResolvedLocations, ClusterError> {
     let defaults = &context.options.default_snapshot_locations;
     match context.client.list::<VolumeSnapshotLocation>("").await {
-        Ok(all) => Ok(snapshot_location::resolve(&backup.spec.volume_snapshot_locations, &all, defaults)),
+        Ok(all) => {
+            let resolved = snapshot_location::resolve(&backup.spec.volume_snapshot_locations, &all, defaults);
+            Ok(resolved.map_or_else(ResolvedLocations::Wrong, ResolvedLocations::Names))
+        }
         Err(e) if e.is_denied() || matches!(e.failure, Failure::Invalid(_)) => {
-            Ok(Err(vec![format!("error listing volume snapshot locations: {e}")]))
+            Ok(ResolvedLocations::Wrong(vec![format!("error listing volume snapshot locations: {e}")]))
         }
         Err(e) => Err(e),
     }
@@ -250,6 +258,18 @@ pub(crate) async fn fail_unseen(context: &Context, backup: &Backup, attempt: u32
         return note_failure(context, backup, reason).await;
     }
     thaw(context, backup).await?;
+    // It has no record before all of them have ended, so nobody waits for those that have not. A DataUpload may be of its record.
+    if let Err(e) = stop_file_backups(backup, &context.client.cluster).await {
+        let (backup, what) =
+            (&backup.metadata.name, "movers that save files for a failed backup could not be asked to stop");
+        tracing::warn!(backup, error = %e, "{what}: set spec.cancel of its PodVolumeBackups");
+    }
+    if let Err(e) = remove_readers(backup, &context.client.cluster).await
+        && !e.is_denied()
+    {
+        let backup = &backup.metadata.name;
+        tracing::warn!(backup, error = %e, "reader pods of a failed backup could not be removed: they end by themselves in some hours");
+    }
     let reason = match snapshots_that_stay(backup, &context.client.cluster).await {
         None => reason,
         Some(left) => format!("{reason}; {left}"),

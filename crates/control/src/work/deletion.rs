@@ -1,11 +1,13 @@
 //! Deletes a backup with all that belongs to it (velero: pkg/controller/backup_deletion_controller.go).
 
 use super::backup::{NAME_TAKEN, engine_env, is_record_of};
+use super::reading_restores::{foreign_restore, say_restore};
 use super::repository::deletion::LocationRepositories;
 use super::restore::delete_own_files;
 use super::running::capped;
 use super::{Context, Effect, SnapshotLocations, StepError, StepResult};
 use crate::event::{emit, warning};
+use crate::location_notes::READING_VALID;
 use crate::member::location_in;
 use crate::world::{Meta, MirroredKind, Unreadable, World};
 use jiff::Timestamp;
@@ -23,7 +25,7 @@ use lifeboat_lifecycle::phase::hold::{Hold, set_elsewhere};
 use lifeboat_lifecycle::phase::location::NoLocation;
 use lifeboat_lifecycle::phase::request::{
     check_deletion, claims_may_need, claims_waited_for, forget_claims, is_meant, reads, refusal_for_claims,
-    refusal_for_reader, tell_of_claims, waits_for_claims_until, way_out_of_claims,
+    refusal_for_foreign_restore, refusal_for_restore, tell_of_claims, waits_for_claims_until, way_out_of_claims,
 };
 use lifeboat_lifecycle::phase::restore::has_files;
 use lifeboat_object::first_names;
@@ -44,7 +46,7 @@ pub(crate) struct DeletionTarget {
     /// The restores of the backup, and whether they may have files.
     restores: Vec<(ObjectIdentity, bool)>,
     /// Restores that read the backup.
-    readers: Vec<NamespacedName>,
+    reading: Vec<NamespacedName>,
     /// Other requests for the same backup.
     others: Vec<ObjectIdentity>,
     /// The other requests that were for this very backup and have failed.
@@ -70,7 +72,7 @@ impl DeletionTarget {
         let restores = readable.chain(unreadable.map(|r| (r.identity(), r.has_begun()))).collect();
         let reads = |r: &&Restore| reads(r, &name.name);
         let has_begun = backup.as_ref().is_some_and(|(backup, _)| deletion_has_begun(backup));
-        let readers = world.restores.beside(request).filter(|_| !has_begun).filter(reads);
+        let reading = world.restores.beside(request).filter(|_| !has_begun).filter(reads);
         let is_other = |other: &&DeleteBackupRequest| {
             other.metadata.name != request.metadata.name && other.spec.backup_name == name.name
         };
@@ -82,7 +84,7 @@ impl DeletionTarget {
         let identity = |other: &&DeleteBackupRequest| ObjectIdentity::of(&other.metadata);
         Self {
             restores,
-            readers: readers.map(Meta::key).collect(),
+            reading: reading.map(Meta::key).collect(),
             failed: others.iter().filter(has_failed).map(identity).collect(),
             others: others.iter().map(identity).collect(),
             backup,
@@ -92,7 +94,7 @@ impl DeletionTarget {
 
     /// The restore for whose end the deletion waits, because that is asked for.
     pub(crate) fn waits_for(&self, request: &DeleteBackupRequest) -> Option<&NamespacedName> {
-        self.readers.first().filter(|_| waits_for_restores(request))
+        self.reading.first().filter(|_| waits_for_restores(request))
     }
 
     /// Returns the reason for which the deletion cannot begin; `None` when it can.
@@ -107,8 +109,8 @@ impl DeletionTarget {
         }
         let (backup, location) = self.backup.as_ref().ok_or_else(|| "backup not found".to_owned())?;
         let location = check_deletion(backup, location.as_ref().map_err(NoLocation::clone), self.now)?;
-        if let Some(reader) = self.readers.first() {
-            return Err(refusal_for_reader(&backup.metadata.name, &reader.name));
+        if let Some(restore) = self.reading.first() {
+            return Err(refusal_for_restore(&backup.metadata.name, &restore.name));
         }
         Ok((backup, location))
     }
@@ -232,6 +234,14 @@ pub(crate) async fn delete(context: &Context, request: DeleteBackupRequest, targ
             return refuse(context, &request, &target.failed, vec![why]).await;
         }
     };
+    if let Some(restore) = foreign_restore(context, backup, location, &store).await? {
+        if !waits_for_restores(&request) {
+            let why = refusal_for_foreign_restore(&backup.metadata.name, &restore);
+            return refuse(context, &request, &target.failed, vec![why]).await;
+        }
+        say_restore(context, backup, &request, &restore).await?;
+        return Err(StepError::NotYet(READING_VALID));
+    }
     let (request, own_files) = match begin(context, &request, backup, &store).await? {
         DeletionStart::Noted { request, own_files } => (request, own_files),
         DeletionStart::Refused { request, why } => return refuse(context, &request, &target.failed, vec![why]).await,
@@ -357,7 +367,7 @@ async fn remove_files(
         Ok(mut env) => {
             env.actions.repositories = Some(LocationRepositories::in_bucket(context, bucket));
             // What the actions log belongs to the deletion.
-            env.operation.trace.join(trace);
+            env.operation.trace().join(trace);
             Box::pin(run_delete_actions(backup, uid, &env)).await
         }
         Err(why) => Err(vec![why]),

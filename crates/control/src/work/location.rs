@@ -47,7 +47,7 @@ pub(crate) async fn validate(
         context.buckets.forget(&location.key());
         tracing::warn!("{}", unavailable(&location, why));
     }
-    let passed_over = context.locations.passed_over(&location);
+    let passed_over = context.notes.locations.passed_over(&location);
     let found = found.map(|said| {
         let all: Vec<String> = said.into_iter().chain(passed_over.text()).collect();
         (!all.is_empty()).then(|| all.join(". "))

@@ -16,7 +16,7 @@ pub(super) async fn probe(
     if location.is_read_only() {
         return None;
     }
-    let found = match context.locations.probed(location) {
+    let found = match context.notes.locations.probed(location) {
         Some(found) => found,
         None => {
             // A server that does not lead any more writes nothing.
@@ -28,9 +28,84 @@ pub(super) async fn probe(
             });
             // What is not known now is asked with the next validation.
             let found = found.ok()?;
-            context.locations.note_probed(location, found);
+            context.notes.locations.note_probed(location, found);
             found
         }
     };
     found.warning()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stub::{OneBucket, context, sandbox};
+    use crate::work::location::validate;
+    use async_trait::async_trait;
+    use lifeboat_api::BackupStorageLocationPhase;
+    use lifeboat_bucket::{
+        Body, BucketError, ByteStream, ErrorKind, ListOptions, Memory, ObjectInfo, Page, PutOptions,
+    };
+    use std::ops::Range;
+    use std::time::Duration;
+
+    /// A bucket that keeps no condition: it refuses the put, or stores it in any case.
+    #[derive(Debug)]
+    struct Unconditional {
+        inner: Memory,
+        refuses: bool,
+    }
+
+    #[async_trait]
+    impl BlobStore for Unconditional {
+        fn describe(&self) -> String {
+            self.inner.describe()
+        }
+        async fn put(&self, key: &str, body: Body, options: PutOptions) -> Result<u64, BucketError> {
+            if options.if_absent && self.refuses {
+                let (key, store) = (key.to_owned(), self.describe());
+                let (kind, message) = (ErrorKind::Unsupported, "A header is not implemented".to_owned());
+                return Err(BucketError { kind, operation: "put", key, store, message, source: None });
+            }
+            self.inner.put(key, body, PutOptions { if_absent: false, ..options }).await
+        }
+        async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<ByteStream, BucketError> {
+            self.inner.get(key, range).await
+        }
+        async fn head(&self, key: &str) -> Result<ObjectInfo, BucketError> {
+            self.inner.head(key).await
+        }
+        async fn list(&self, options: ListOptions) -> Result<Page, BucketError> {
+            self.inner.list(options).await
+        }
+        async fn delete(&self, keys: &[String]) -> Result<(), BucketError> {
+            self.inner.delete(keys).await
+        }
+        async fn abort_stale_uploads(&self, prefix: &str, age: Duration) -> Result<u64, BucketError> {
+            self.inner.abort_stale_uploads(prefix, age).await
+        }
+        async fn presign(&self, key: &str, valid: Duration) -> Result<Option<String>, BucketError> {
+            self.inner.presign(key, valid).await
+        }
+    }
+
+    #[tokio::test]
+    async fn the_status_of_a_location_says_that_its_store_keeps_no_conditions() {
+        let (_sandbox, cluster) = sandbox().await;
+        let said = async |name: &str, bucket: Arc<dyn BlobStore>| {
+            let context = context(cluster.clone(), Arc::new(OneBucket(bucket)));
+            let mut location = BackupStorageLocation::default();
+            (location.metadata.name, location.metadata.namespace) = (name.to_owned(), "velero".to_owned());
+            location.spec.provider = "aws".to_owned();
+            let location = context.client.create(name, &location).await.unwrap().unwrap();
+            validate(&context, location, None).await.unwrap();
+            let status = context.client.get::<BackupStorageLocation>(name).await.unwrap().unwrap().status;
+            assert_eq!(status.phase, Some(BackupStorageLocationPhase::Available), "{name}: {status:?}");
+            status.message
+        };
+        let of = |refuses| Arc::new(Unconditional { inner: Memory::default(), refuses });
+        assert_eq!(said("kept", Arc::new(Memory::default())).await, "");
+        let [refused, ignored] = [said("refused", of(true)).await, said("ignored", of(false)).await];
+        assert!(refused.contains("condition") && ignored.contains("condition"), "{refused:?} {ignored:?}");
+        assert_ne!(refused, ignored);
+    }
 }

@@ -58,7 +58,7 @@ fn is_ours_and_old(claim: &BackupClaim, cluster_uid: &str, namespace: &str, now:
 pub(super) async fn sweep_restores(context: &Context, store: &Store, location: &BackupStorageLocation) {
     let is_read = location.is_read_only();
     let is_spared = || spares_until(location, context.env.now()).is_some();
-    if is_read || is_spared() || !context.locations.restores_are_due(location.key(), Instant::now()) {
+    if is_read || is_spared() || !context.notes.locations.restores_are_due(location.key(), Instant::now()) {
         return;
     }
     // A server whose clock is ahead would remove what was promised for longer.
@@ -90,7 +90,7 @@ pub(super) async fn sweep_restores(context: &Context, store: &Store, location: &
     let (key, location) = (location.key(), &location.metadata.name);
     match store.sweep_restores(now, is_left).await {
         Ok(swept) => {
-            context.locations.note_restores_swept(key, Instant::now());
+            context.notes.locations.note_restores_swept(key, Instant::now());
             if !swept.is_empty() {
                 let restores = first_names(&swept);
                 tracing::info!(location, restores, "removed the last files of restores that are gone");
@@ -192,6 +192,7 @@ mod tests {
                 cluster_uid: cluster.into(),
                 namespace: namespace.into(),
                 keep_replaced_until: at(until),
+                reads: None,
             };
             // That one has no results yet.
             let begun = if name == "command-running" { days_ago } else { at(2000) };

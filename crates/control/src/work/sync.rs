@@ -105,7 +105,7 @@ pub(crate) async fn sync(context: &Context, location: BackupStorageLocation, kno
     let mut effects = sync_backups(context, &location, &known).await?;
     let mut after = location.clone();
     after.status.last_synced_time = Some(Time::new(context.env.now()));
-    let passed_over = context.locations.passed_over(&location);
+    let passed_over = context.notes.locations.passed_over(&location);
     passed_over.note(&mut after);
     let stored = context.client.change(&location, &after).await?;
     effects.push(Effect::stored(stored));
@@ -148,9 +148,9 @@ pub(super) async fn sync_backups(context: &Context, location: &BackupStorageLoca
     effects.extend(taken.into_iter().flatten());
     finder.look_at(&known.of_other_locations(&folders)).await;
     let NotTaken { waiting, damaged } = found.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let same_name = PassedNames::of(context.locations.others_of_known_names(location));
+    let same_name = PassedNames::of(context.notes.locations.others_of_known_names(location));
     let passed_over = PassedOver { waiting: PassedNames::of(waiting), same_name, damaged: PassedNames::of(damaged) };
-    context.locations.note_passed_over(location, passed_over);
+    context.notes.locations.note_passed_over(location, passed_over);
     for (name, gone) in known.stored.iter().filter(|(name, _)| !folders.contains(*name)) {
         // A list may lag behind; the record itself decides.
         match store.backup(name).await {
@@ -251,7 +251,7 @@ impl BackupAdopter<'_> {
     async fn look_at(&self, names: &BTreeSet<String>) {
         let Self { context, store, location, .. } = *self;
         let label = label_value(&location.metadata.name);
-        for name in context.locations.unknown_names(location, names, LOOKED_AT) {
+        for name in context.notes.locations.unknown_names(location, names, LOOKED_AT) {
             let looked = async {
                 let backup = context.client.get::<Backup>(&name).await.ok()??;
                 let of = backup.metadata.labels.get(well_known::LABEL_STORAGE_LOCATION);
@@ -261,7 +261,7 @@ impl BackupAdopter<'_> {
                 Some(!is_record_of(&record, &backup))
             };
             if let Some(is_another) = looked.await {
-                context.locations.note_name(location, name, is_another);
+                context.notes.locations.note_name(location, name, is_another);
             }
         }
     }

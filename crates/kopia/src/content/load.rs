@@ -45,7 +45,7 @@ impl Contents {
             match result {
                 Ok(write_epoch) => {
                     let state = LoadState { begun, write_epoch };
-                    *self.inner.state.write().unwrap_or_else(PoisonError::into_inner) = Some(state);
+                    *self.inner.indexes.state.write().unwrap_or_else(PoisonError::into_inner) = Some(state);
                     // It took longer than a choice of blobs is good for.
                     let is_late = valid_until.is_some_and(|end| (self.inner.clock)() > end);
                     if !is_late || attempt >= ATTEMPTS {
@@ -72,7 +72,7 @@ impl Contents {
         let builder = self.inner.fetch(new, builder).await?;
         let set = blocking(move || builder.finish(chosen.watermark)).await?;
         // The set and the names of what is in it change together.
-        *self.inner.set.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(set);
+        *self.inner.indexes.set.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(set);
         // What does not count any more is in a compaction that does; were it to count again it would be read again.
         loaded.blobs = chosen.blobs.into_iter().map(|blob| blob.name).collect::<HashSet<_>>();
         Ok(chosen.write_epoch)
@@ -101,7 +101,7 @@ impl Contents {
     }
 
     async fn load_once_as_of(&self, time: UnixNanos) -> Result<Option<IndexSet>, KopiaError> {
-        let present = self.inner.loaded.lock().await.blobs.clone();
+        let present = self.inner.indexes.loaded.lock().await.blobs.clone();
         let chosen = self.inner.choose(&HashSet::new(), Some(time)).await?;
         if chosen.blobs.len() == present.len() && chosen.blobs.iter().all(|blob| present.contains(&blob.name)) {
             return Ok(None);
@@ -129,7 +129,7 @@ impl Inner {
     /// Lists and chooses the blobs from which entries are taken, after those that were loaded; by what was stored until a
     /// time, where one is given. A blob without time was.
     async fn choose(&self, loaded: &HashSet<String>, until: Option<UnixNanos>) -> Result<Chosen, KopiaError> {
-        match self.source {
+        match self.indexes.source {
             IndexSource::Packs => {
                 let mut blobs = self.list("p", until).await?;
                 blobs.extend(self.list("q", until).await?);
@@ -180,7 +180,7 @@ impl Inner {
             let permit = memory.acquire_many(size).await.map_err(|_| KopiaError::Cancelled)?;
             let plain = match self.read_index(&blob).await {
                 // What the other packs have is to be saved.
-                Err(KopiaError::Damaged { .. }) if self.source == IndexSource::Packs => None,
+                Err(KopiaError::Damaged { .. }) if self.indexes.source == IndexSource::Packs => None,
                 plain => Some(plain?),
             };
             Ok::<_, KopiaError>((plain, blob.name, permit))
@@ -206,7 +206,7 @@ impl Inner {
 
     /// Reads the plain index of an index blob or a pack.
     async fn read_index(&self, blob: &BlobInfo) -> Result<Bytes, KopiaError> {
-        if self.source == IndexSource::Packs {
+        if self.indexes.source == IndexSource::Packs {
             return recovery::read_local_index(&self.blobs, &self.crypto, blob).await;
         }
         if blob.length > MAX_INDEX {

@@ -279,7 +279,7 @@ impl ContentWriter {
         compression = compression.filter(|_| context.format().index_version >= 2);
         let new = New { claim, bytes, compression, known, memory };
         let writer = self.clone();
-        context.wait_for_packs().await;
+        context.packs.wait().await;
         self.inner.threads.run(new.bytes.len(), move || writer.seal(id, new)).await?;
         self.flush_when_due().await?;
         Ok(id)

@@ -23,12 +23,12 @@ pub struct Schedule {
     /// The time at which quick maintenance is due.
     pub next_quick: Option<UnixNanos>,
     /// The last runs of each task, the newest first.
-    pub runs: BTreeMap<String, Vec<Run>>,
+    pub runs: BTreeMap<String, Vec<MaintenanceRun>>,
 }
 
 /// A run of a task.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Run {
+pub struct MaintenanceRun {
     /// The beginning; `None` for no time.
     pub start: Option<UnixNanos>,
     /// The end.
@@ -62,7 +62,7 @@ impl Schedule {
         CipherAlgorithm::Aes256GcmHmacSha256.seal(key.as_bytes(), ASSOCIATED, nonce, &self.write())
     }
     /// Puts a run before the others of its task and forgets the oldest.
-    pub fn record(&mut self, task: &str, run: Run) {
+    pub fn record(&mut self, task: &str, run: MaintenanceRun) {
         let runs = self.runs.entry(task.to_owned()).or_default();
         runs.insert(0, run);
         runs.truncate(MAX_RUNS);
@@ -133,8 +133,8 @@ fn write_time(object: &mut ObjectWriter<'_>, name: &str, time: Option<UnixNanos>
     }
 }
 
-fn read_run(reader: &mut Reader<&[u8]>) -> Result<Run, FormatError> {
-    let mut run = Run::default();
+fn read_run(reader: &mut Reader<&[u8]>) -> Result<MaintenanceRun, FormatError> {
+    let mut run = MaintenanceRun::default();
     reader.object::<FormatError>(|reader, key| {
         match key {
             "start" => run.start = read_time(reader)?,
@@ -149,7 +149,7 @@ fn read_run(reader: &mut Reader<&[u8]>) -> Result<Run, FormatError> {
     Ok(run)
 }
 
-fn write_run(out: &mut Vec<u8>, run: &Run) {
+fn write_run(out: &mut Vec<u8>, run: &MaintenanceRun) {
     let mut object = ObjectWriter::begin(out);
     write_time(&mut object, "start", run.start);
     write_time(&mut object, "end", run.end);
@@ -315,7 +315,7 @@ mod tests {
     fn fifty_runs_of_a_task_are_kept_the_newest_first() {
         let mut schedule = Schedule::default();
         for number in 0..60 {
-            schedule.record("t", Run { start: Some(UnixNanos(number)), ..Run::default() });
+            schedule.record("t", MaintenanceRun { start: Some(UnixNanos(number)), ..MaintenanceRun::default() });
         }
         let starts: Vec<_> = schedule.runs["t"].iter().filter_map(|run| run.start).collect();
         assert_eq!(starts, (10..60).rev().map(UnixNanos).collect::<Vec<_>>());

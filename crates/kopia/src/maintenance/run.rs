@@ -10,7 +10,7 @@ use super::plan::{Action, Plan, REWRITES, Step};
 use super::report::{MaintenanceOptions, MaintenanceReport, Preview, Requested, StepReport, split_fatal};
 use super::settings::StoredSchedule;
 use crate::KopiaError;
-use crate::format::maintenance::{MaintenanceParameters, Run};
+use crate::format::maintenance::{MaintenanceParameters, MaintenanceRun};
 use crate::format::time::UnixNanos;
 use std::pin::Pin;
 
@@ -178,7 +178,8 @@ impl Maintenance {
             if copies(&step.action) {
                 // Deletions wait after it, also where its end is never recorded.
                 let error = UNFINISHED.to_owned();
-                let run = Run { start: Some(started), end: Some(started), success: false, error, extra: None };
+                let run =
+                    MaintenanceRun { start: Some(started), end: Some(started), success: false, error, extra: None };
                 schedule.schedule.record(REWRITES[0], run);
                 result = schedule.save(random).await;
             }
@@ -201,7 +202,7 @@ impl Maintenance {
             }
             let error = split_fatal(result)?;
             reports.push(StepReport::new(step, error.clone()));
-            let mut run = Run {
+            let mut run = MaintenanceRun {
                 start: Some(started),
                 end: Some(self.clock.now()),
                 success: error.is_none(),

@@ -171,7 +171,8 @@ impl ObjectWriter {
             }
         };
         while let Some(done) = self.tasks.try_join_next() {
-            self.settle(done)?;
+            let (number, object) = join(done)??;
+            self.pieces.settle(number, object);
         }
         let number = self.pieces.begin(self.chunk.len() as u64)?;
         let plain = std::mem::take(&mut self.chunk);
@@ -186,19 +187,11 @@ impl ObjectWriter {
         Ok(())
     }
 
-    fn settle(
-        &mut self,
-        done: Result<Result<(usize, ObjectId), KopiaError>, tokio::task::JoinError>,
-    ) -> Result<(), KopiaError> {
-        let (number, object) = join(done)?;
-        self.pieces.settle(number, object);
-        Ok(())
-    }
-
     async fn wait(&mut self) -> Result<(), KopiaError> {
         self.contents.hurry();
         while let Some(done) = self.tasks.join_next().await {
-            self.settle(done)?;
+            let (number, object) = join(done)??;
+            self.pieces.settle(number, object);
         }
         Ok(())
     }

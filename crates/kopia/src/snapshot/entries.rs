@@ -182,7 +182,7 @@ impl Streaming {
                     // The thread has ended.
                     None => {
                         return match self.parsing.take() {
-                            Some(parsing) => join(parsing.await).map(|()| None),
+                            Some(parsing) => join(parsing.await)?.map(|()| None),
                             None => Ok(None),
                         };
                     }

@@ -79,14 +79,15 @@ pub struct BackupExpiry {
     pub keepers: Vec<Keeper>,
     /// Its expiry.
     pub becomes: ExpiryOutcome,
-    /// For what its deletion waits that is asked for, for people: claims from its snapshots that have no volume yet.
+    /// For what its deletion waits that is asked for, for people: claims from its snapshots that have no volume yet, or a restore elsewhere.
     pub waits_for: Option<String>,
 }
 
 impl BackupExpiry {
-    /// Tells whether rules keep the backup, here or in the cluster that has made it.
+    /// Returns true if the schedule of the backup keeps it: its rules, here or in the cluster that has made it, or because it is the last
+    /// good one.
     #[must_use]
-    pub fn is_kept_by_rules(&self) -> bool {
+    pub fn is_kept_by_schedule(&self) -> bool {
         let by_rules = |keeper: &Keeper| !matches!(keeper, Keeper::Hold(_));
         let has_rules = |said: KeptBy| said.released.is_none() && said.rules.is_some();
         let recorded = KeptBy::of(&self.backup.metadata).filter(|_| !self.is_own).and_then(Result::ok);
@@ -140,15 +141,21 @@ pub fn expiries(lists: &ExpiryInput, zone: &TimeZone, now: Timestamp) -> Vec<Bac
             is_own: !lists.is_of_another_cluster(backup),
             source: source_cluster(backup).filter(|_| lists.is_of_another_cluster(backup)).map(str::to_owned),
             becomes: becomes(backup, &around, now),
-            waits_for: requests.waiting_for_claims(backup).and_then(|request| {
-                let claims = claims_waited_for(request)?;
-                Some(format!("claims that have no volume yet ({claims}): {}", way_out_of_claims(request)))
-            }),
+            waits_for: waits_for(&requests, backup),
             keepers: around.keepers,
             backup: backup.clone(),
         }
     };
     lists.backups.iter().map(expiry).collect()
+}
+
+/// The obstacles for which a requested deletion of a backup waits, for people.
+fn waits_for(requests: &ByBackup<'_>, backup: &Backup) -> Option<String> {
+    let claims = requests.waiting_for_claims(backup).and_then(|request| {
+        let claims = claims_waited_for(request)?;
+        Some(format!("claims that have no volume yet ({claims}): {}", way_out_of_claims(request)))
+    });
+    claims.or_else(|| requests.restore_waited_for(backup).map(str::to_owned))
 }
 
 #[cfg(test)]

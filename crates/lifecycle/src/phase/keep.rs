@@ -28,6 +28,13 @@ pub enum Keeper {
         /// The reason for which those of the schedule are not in force.
         absence: Absence,
     },
+    /// It is the last good one of a schedule that has no rules, and a server of ours or a command has made it.
+    LastGood {
+        /// The schedule.
+        schedule: String,
+        /// The backup.
+        backup: String,
+    },
     /// The rules of its schedule cannot be followed: until somebody mends them, all good backups of it stay.
     WrongRules {
         /// The schedule.
@@ -72,6 +79,12 @@ impl fmt::Display for Keeper {
                     write!(f, " --source-cluster {uid}")?;
                 }
                 f.write_str("` lets it go)")
+            }
+            Self::LastGood { schedule, backup } => {
+                write!(
+                    f,
+                    "kept, because it is the last good backup of schedule {schedule} (`expiry --release {backup}` lets it go)"
+                )
             }
             Self::WrongRules { schedule, why } => {
                 write!(f, "kept, because the retention of schedule {schedule} cannot be followed: {why}")

@@ -4,6 +4,9 @@
 //! this cluster has made, as long as it stands here and has some. Otherwise those hold that the newest record of the group says, for the
 //! backups up to that one, until somebody releases them: a schedule that was deleted, renamed or stripped of its rules, and a cluster that
 //! was lost, have taken nothing back.
+//!
+//! Where nothing says rules, the last good backup that Lifeboat has made stays, of each schedule and cluster. Velero's own go by their time,
+//! as there.
 
 use super::facts::stands_for;
 use super::hold::Hold;
@@ -220,7 +223,7 @@ impl KeptBackups {
                 }
                 (None, Some(Ok(rules))) => kept.by_schedule(rules, source, &group),
                 (None, Some(Err(why))) => kept.as_wrong(lookup.name(), why, &group),
-                (None, None) => {}
+                (None, None) => kept.as_last_good(lookup, zone, &group),
             }
             if source != OriginCluster::This || rules.is_none() {
                 kept.as_unreadable(lookup.name(), &group);
@@ -270,6 +273,25 @@ impl KeptBackups {
         for (name, by) in by_name {
             let (schedule, rules, absence) = (schedule.clone(), by.into_iter().collect(), absence.clone());
             self.keepers.insert(name, Keeper::Recorded { schedule, rules, absence });
+        }
+    }
+
+    /// Without rules the last good one stays of those whose objects say which cluster has made them: Velero's say nothing of it.
+    fn as_last_good(&mut self, lookup: ScheduleLookup<'_>, zone: &TimeZone, group: &[MemberRules<'_>]) {
+        let threshold = match lookup {
+            ScheduleLookup::Here(schedule) => schedule.shrink_threshold().ok(),
+            _ => None,
+        };
+        let rules = Rules {
+            schedule: lookup.name().to_owned(),
+            retention: Retention::default(),
+            zone: zone.clone(),
+            shrink_threshold: threshold.unwrap_or(DEFAULT_SHRINK_THRESHOLD),
+        };
+        let made = group.iter().filter(|member| source_cluster(member.backup).is_some());
+        for (backup, _) in rules.keep(made) {
+            let keeper = Keeper::LastGood { schedule: rules.schedule.clone(), backup: backup.clone() };
+            self.keepers.insert(backup, keeper);
         }
     }
 

@@ -14,6 +14,7 @@ use lifeboat_api::{
 };
 use lifeboat_object::first_names;
 use std::collections::HashMap;
+use std::fmt;
 
 /// The next step for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,9 +63,17 @@ impl<'r> FromIterator<&'r DeleteBackupRequest> for ByBackup<'r> {
 impl<'r> ByBackup<'r> {
     /// The request for this very backup that waits for claims.
     pub fn waiting_for_claims(&self, backup: &Backup) -> Option<&'r DeleteBackupRequest> {
+        self.meant(backup).find(|request| claims_waited_for(request).is_some())
+    }
+
+    /// The restore elsewhere for which a request for this very backup waits, as it says itself.
+    pub fn restore_waited_for(&self, backup: &Backup) -> Option<&'r str> {
+        self.meant(backup).find_map(restore_waited_for)
+    }
+
+    fn meant<'s>(&'s self, backup: &'s Backup) -> impl Iterator<Item = &'r DeleteBackupRequest> + use<'r, 's> {
         let named = self.0.get(&(backup.metadata.namespace.as_str(), backup.metadata.name.as_str()));
-        let meant = named.into_iter().flatten().filter(|request| is_meant(request, backup));
-        meant.copied().find(|request| claims_waited_for(request).is_some())
+        named.into_iter().flatten().copied().filter(|request| is_meant(request, backup))
     }
 
     /// The requests for this very backup.
@@ -127,6 +136,48 @@ pub fn way_out_of_claims(request: &DeleteBackupRequest) -> String {
     format!("use each of these claims in a pod, or delete it{}", until.unwrap_or_default())
 }
 
+/// A restore of another cluster or namespace, or of a command, that reads a backup.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ForeignRestore {
+    /// Its name.
+    pub restore: String,
+    /// The place where it runs, after its name.
+    pub place: String,
+    /// Until when it counts, unless it gives another sign of life before.
+    pub until: Timestamp,
+}
+
+impl ForeignRestore {
+    /// Its name and place, by which it is known among what requests say.
+    #[must_use]
+    pub fn named(&self) -> String {
+        format!("the restore {} {}", self.restore, self.place)
+    }
+}
+
+impl fmt::Display for ForeignRestore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let until = Time::new(self.until);
+        write!(
+            f,
+            "{}, which reads the backup: until it ends, or until {until} if it gives no other sign of life",
+            self.named()
+        )
+    }
+}
+
+/// The restore of another cluster or namespace, or of a command, for which a request waits, for people, as it says itself; `None` for one
+/// that does not wait, or has begun.
+pub fn restore_waited_for(request: &DeleteBackupRequest) -> Option<&str> {
+    let is_new = matches!(request.status.phase, None | Some(DeleteBackupRequestPhase::New));
+    request.metadata.annotations.get(well_known::ANNOTATION_WAITS_FOR_RESTORE).filter(|_| is_new).map(String::as_str)
+}
+
+/// Says in a request for which restore it waits.
+pub fn tell_of_restore(request: &mut DeleteBackupRequest, restore: &ForeignRestore) {
+    request.metadata.annotations.insert(well_known::ANNOTATION_WAITS_FOR_RESTORE.to_owned(), restore.to_string());
+}
+
 /// Returns true if the deletion of a backup is asked for, and not refused yet.
 #[must_use]
 pub fn deletion_is_asked(backup: &Backup, requests: &[DeleteBackupRequest]) -> bool {
@@ -141,10 +192,22 @@ pub fn reads(restore: &Restore, backup: &str) -> bool {
 
 /// The message for people that a backup is not deleted because this restore reads it.
 #[must_use]
-pub fn refusal_for_reader(backup: &str, restore: &str) -> String {
+pub fn refusal_for_restore(backup: &str, restore: &str) -> String {
     format!(
         "the restore {restore} reads the backup and has not ended: delete the backup when the restore has ended, cancel the restore \
          (`restore cancel {restore}`), or {}",
+        waiting(backup)
+    )
+}
+
+/// The message for people that a backup is not deleted because a restore elsewhere reads it.
+#[must_use]
+pub fn refusal_for_foreign_restore(backup: &str, restore: &ForeignRestore) -> String {
+    let until = Time::new(restore.until);
+    format!(
+        "{} reads the backup and has not ended; it counts until {until}, unless it gives another sign of life: delete the backup when the \
+         restore has ended, or {}",
+        restore.named(),
         waiting(backup)
     )
 }

@@ -1,7 +1,8 @@
 //! Which backups of a schedule stay although their time is over (an addition of Lifeboat).
 //!
 //! The rules only ever keep: a backup goes at its expiration, as with Velero, unless a rule or a hold keeps it. What is kept has its
-//! expiration moved forward, in the cluster and in its record in the bucket, so that every server that reads either keeps it too.
+//! expiration moved forward, in the cluster and in its record in the bucket, so that each server of ours keeps it too. A Velero server of another
+//! cluster goes by the expiration that it has read first.
 //!
 //! Everything here is pure. The server decides by it (`expiry.rs`), and so do `lifeboat schedule retention` and `lifeboat expiry`, which
 //! print what becomes of backups.

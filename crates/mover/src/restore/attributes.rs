@@ -35,15 +35,16 @@ impl Attributes {
     pub(super) fn apply(&self, file: &File, run: &Run) -> Result<(), Failed> {
         let stat = fstat(file).map_err(Failed::to("look at it"))?;
         let (uid, gid) = self.owner_change(&stat, run);
-        let mut owner = (stat.st_uid, stat.st_gid);
+        let owner_before = FileOwner::of(&stat);
+        let mut owner = owner_before;
         if (uid.is_some() || gid.is_some()) && owner_is_set(fchown(file, uid, gid), run)? {
-            owner = (self.uid, self.gid);
+            owner = FileOwner { uid: self.uid, gid: self.gid };
         }
         if run.options.permissions {
             let is_directory = rustix::fs::FileType::from_raw_mode(stat.st_mode).is_dir();
             let mode = self.permitted(owner, is_directory);
             // A new owner takes setuid and setgid away.
-            let has_owner_changed = owner != (stat.st_uid, stat.st_gid);
+            let has_owner_changed = owner != owner_before;
             if has_owner_changed || stat.st_mode & PERMISSIONS != mode {
                 let set = fchmod(file, Mode::from_raw_mode(mode));
                 unless_not_permitted(set, run).map_err(Failed::to("set its permissions"))?;
@@ -76,7 +77,7 @@ impl Attributes {
 
     /// True where nothing of these attributes would be changed.
     pub(super) fn are_those_of(&self, stat: &Stat, run: &Run) -> bool {
-        let mode = self.permitted((stat.st_uid, stat.st_gid), false);
+        let mode = self.permitted(FileOwner::of(stat), false);
         self.owner_change(stat, run) == (None, None)
             && (!run.options.permissions || stat.st_mode & PERMISSIONS == mode)
             && (!run.options.times || self.has_time_of(stat))
@@ -90,15 +91,28 @@ impl Attributes {
     }
 
     /// The permissions for a file of this owner: rights of another one are not given away.
-    fn permitted(&self, (uid, gid): (u32, u32), is_directory: bool) -> u32 {
+    fn permitted(&self, owner: FileOwner, is_directory: bool) -> u32 {
         let mut mode = self.mode & PERMISSIONS;
-        if uid != self.uid && !is_directory {
+        if owner.uid != self.uid && !is_directory {
             mode &= !SETUID;
         }
-        if gid != self.gid && !is_directory {
+        if owner.gid != self.gid && !is_directory {
             mode &= !SETGID;
         }
         mode
+    }
+}
+
+/// The user and the group that a file belongs to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct FileOwner {
+    uid: u32,
+    gid: u32,
+}
+
+impl FileOwner {
+    fn of(stat: &Stat) -> Self {
+        Self { uid: stat.st_uid, gid: stat.st_gid }
     }
 }
 

@@ -22,12 +22,7 @@ pub(super) struct Directory {
     depth: usize,
     identity: Identity,
     slot: Arc<Slot>,
-    /// True where it was made by this restore, so that nothing is in it.
-    is_new: bool,
-    /// `None` where it is only the place of something else, and stays as it is.
-    attributes: Option<Attributes>,
-    /// The permissions that it had before it was opened up for writing.
-    mode_before: Option<u32>,
+    changes: DirectoryChanges,
     /// The listing, and each entry in it that is not finished.
     pending: AtomicU64,
 }
@@ -36,25 +31,34 @@ pub(super) struct Directory {
 #[derive(Debug)]
 pub(super) struct OpenDirectory {
     pub(super) file: File,
+    pub(super) changes: DirectoryChanges,
+}
+
+/// The changes that a restore makes in a directory itself.
+#[derive(Debug, Default)]
+pub(super) struct DirectoryChanges {
+    /// True where it was made by this restore, so that nothing is in it.
     pub(super) is_new: bool,
+    /// `None` where it is only the place of something else, and stays as it is.
     pub(super) attributes: Option<Attributes>,
+    /// The permissions that it had before it was opened up for writing.
     pub(super) mode_before: Option<u32>,
 }
 
 impl Directory {
     /// The directory of the target itself.
     pub(super) fn root(opened: OpenDirectory) -> Result<Arc<Self>, Failed> {
-        let OpenDirectory { file, is_new, attributes, mode_before } = opened;
+        let OpenDirectory { file, changes } = opened;
         let identity = Identity::of(&fstat(&file).map_err(Failed::to("look at it"))?);
         // It is not among those that are closed when there are too many.
         let slot = Arc::new(Slot::with(Arc::new(file)));
         let (name, pending) = (OsString::new(), AtomicU64::new(1));
-        Ok(Arc::new(Self { parent: None, name, depth: 0, identity, slot, is_new, attributes, mode_before, pending }))
+        Ok(Arc::new(Self { parent: None, name, depth: 0, identity, slot, changes, pending }))
     }
 
     /// A directory in this one.
     pub(super) fn child(self: &Arc<Self>, name: &OsStr, opened: OpenDirectory, run: &Run) -> Result<Arc<Self>, Failed> {
-        let OpenDirectory { file, is_new, attributes, mode_before } = opened;
+        let OpenDirectory { file, changes } = opened;
         let identity = Identity::of(&fstat(&file).map_err(Failed::to("look at it"))?);
         let slot = Arc::new(Slot::default());
         run.open.keep(&slot, &Arc::new(file));
@@ -65,15 +69,13 @@ impl Directory {
             depth: self.depth + 1,
             identity,
             slot,
-            is_new,
-            attributes,
-            mode_before,
+            changes,
             pending: AtomicU64::new(1),
         }))
     }
 
     pub(super) fn is_new(&self) -> bool {
-        self.is_new
+        self.changes.is_new
     }
 
     /// The number of directories above it.
@@ -145,9 +147,9 @@ impl Directory {
     }
 
     fn finish(&self, run: &Run) -> Result<(), Failed> {
-        let Some(attributes) = &self.attributes else { return Ok(()) };
+        let Some(attributes) = &self.changes.attributes else { return Ok(()) };
         let file = self.file(run)?;
-        if let Some(mode) = self.mode_before.filter(|_| !run.options.permissions) {
+        if let Some(mode) = self.changes.mode_before.filter(|_| !run.options.permissions) {
             fchmod(&file, Mode::from_raw_mode(mode)).map_err(Failed::to("set its permissions"))?;
         }
         attributes.apply(&file, run)?;

@@ -32,10 +32,7 @@ pub(super) enum FileKind {
 /// A file. Its pieces are written in any order by any thread; the last one finishes it.
 #[derive(Debug)]
 pub(super) struct FileTask {
-    directory: Arc<Directory>,
-    name: OsString,
-    attributes: Attributes,
-    size: u64,
+    place: FilePlace,
     kind: FileKind,
     slot: Arc<Slot>,
     state: Mutex<State>,
@@ -88,13 +85,9 @@ impl FileTask {
     }
 
     fn build(place: FilePlace, kind: FileKind, identity: Option<Identity>) -> Self {
-        let FilePlace { directory, name, attributes, size } = place;
-        directory.add();
+        place.directory.add();
         Self {
-            directory,
-            name,
-            attributes,
-            size,
+            place,
             kind,
             slot: Arc::default(),
             state: Mutex::new(State { identity, is_begun: kind == FileKind::Device }),
@@ -109,7 +102,7 @@ impl FileTask {
     }
 
     pub(super) fn size(&self) -> u64 {
-        self.size
+        self.place.size
     }
 
     fn has_failed(&self) -> bool {
@@ -121,13 +114,15 @@ impl FileTask {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let file = match (self.slot.get(), state.identity) {
             (Some(file), _) => file,
-            (None, Some(identity)) => reopen(&*self.directory.file(run)?, &self.name, OFlags::RDWR, identity)?,
+            (None, Some(identity)) => {
+                reopen(&*self.place.directory.file(run)?, &self.place.name, OFlags::RDWR, identity)?
+            }
             (None, None) => {
                 // Attributes come last; until then it is nobody else's.
                 let mode = if run.options.permissions { 0o600 } else { 0o666 };
                 let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR;
-                let directory = self.directory.file(run)?;
-                let file = open_beneath(&directory, &self.name, flags, Mode::from_raw_mode(mode));
+                let directory = self.place.directory.file(run)?;
+                let file = open_beneath(&directory, &self.place.name, flags, Mode::from_raw_mode(mode));
                 let file = file.map_err(Failed::to("create it"))?;
                 state.identity = Some(Identity::of(&fstat(&file).map_err(Failed::to("look at it"))?));
                 Arc::new(file)
@@ -135,8 +130,8 @@ impl FileTask {
         };
         if !state.is_begun {
             let size = file.metadata().map_err(Failed::io("look at it"))?.len();
-            if size != self.size {
-                ftruncate(&file, self.size).map_err(Failed::to("set its size"))?;
+            if size != self.place.size {
+                ftruncate(&file, self.place.size).map_err(Failed::to("set its size"))?;
             }
             mark_unfinished(&file)?;
             state.is_begun = true;
@@ -154,7 +149,7 @@ impl FileTask {
             Some(file) => file,
             None => {
                 let identity = self.state.lock().unwrap_or_else(PoisonError::into_inner).identity?;
-                reopen(&*self.directory.file(run).ok()?, &self.name, OFlags::RDWR, identity).ok()?
+                reopen(&*self.place.directory.file(run).ok()?, &self.place.name, OFlags::RDWR, identity).ok()?
             }
         };
         let mut bytes = vec![0; length];
@@ -247,7 +242,7 @@ impl FileTask {
     }
 
     fn path(&self) -> String {
-        self.directory.path(&self.name)
+        self.place.directory.path(&self.place.name)
     }
 
     /// Takes note of a piece or of the walk that is done. The last one finishes the file.
@@ -271,26 +266,28 @@ impl FileTask {
             add(&run.progress.files, 1);
         }
         self.slot.close();
-        self.directory.release(run)
+        self.place.directory.release(run)
     }
 
     fn finish(&self, run: &Run) -> Result<(), Failed> {
         match self.kind {
-            FileKind::New => self.attributes.apply(&*self.file(run)?, run),
+            FileKind::New => self.place.attributes.apply(&*self.file(run)?, run),
             FileKind::Device => Ok(()),
             // Where nothing was written its time is only set when it differs.
             FileKind::InPlace => {
                 let identity = self.state.lock().unwrap_or_else(PoisonError::into_inner).identity;
                 let file = match (self.slot.get(), identity) {
-                    (None, Some(identity)) => reopen(&*self.directory.file(run)?, &self.name, OFlags::RDWR, identity)?,
+                    (None, Some(identity)) => {
+                        reopen(&*self.place.directory.file(run)?, &self.place.name, OFlags::RDWR, identity)?
+                    }
                     (Some(file), _) => file,
                     (None, None) => self.file(run)?,
                 };
                 let size = file.metadata().map_err(Failed::io("look at it"))?.len();
-                if size != self.size {
-                    ftruncate(&file, self.size).map_err(Failed::to("set its size"))?;
+                if size != self.place.size {
+                    ftruncate(&file, self.place.size).map_err(Failed::to("set its size"))?;
                 }
-                self.attributes.apply(&file, run)
+                self.place.attributes.apply(&file, run)
             }
         }
     }

@@ -1,6 +1,6 @@
 //! The first step with an entry: what is in its place, and what is to be done.
 
-use super::directory::{DIRECTORY, Directory, OpenDirectory};
+use super::directory::{DIRECTORY, Directory, DirectoryChanges, OpenDirectory};
 use super::file::{FilePlace, FileTask};
 use super::in_place::{keeps, kind, look, make_room};
 use super::link::{LinkTask, MAX_TARGET};
@@ -152,7 +152,7 @@ fn prepare_directory(
     };
     let (file, mode_before) = open_writable(&at, name)?;
     let attributes = Some(attributes);
-    parent.child(name, OpenDirectory { file, is_new, attributes, mode_before }, run)
+    parent.child(name, OpenDirectory { file, changes: DirectoryChanges { is_new, attributes, mode_before } }, run)
 }
 
 /// Opens a directory so that entries can be made in it, and gives the permissions that it had before where they were

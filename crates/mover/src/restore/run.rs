@@ -135,14 +135,8 @@ impl Drop for EndOnDrop {
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Ended> + Send + 'static,
 ) -> Result<T, Ended> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(result) => result,
-        Err(e) => match e.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            // The runtime ends.
-            Err(_) => Err(Ended),
-        },
-    }
+    // It is missing only when the runtime ends.
+    lifeboat_bucket::joined(tokio::task::spawn_blocking(work).await).ok_or(Ended)?
 }
 
 #[cfg(test)]

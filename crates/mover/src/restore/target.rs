@@ -1,6 +1,6 @@
 //! The target of a restore: a folder, a file, a symlink or a device.
 
-use super::directory::{Directory, OpenDirectory};
+use super::directory::{Directory, DirectoryChanges, OpenDirectory};
 use super::file::{FilePlace, FileTask};
 use super::options::RestoreOptions;
 use super::prepare::{Child, FileStep, Step, open_writable, prepare_entry};
@@ -92,28 +92,11 @@ async fn choose(source: &Source, root: &SourceEntry, options: &RestoreOptions) -
 }
 
 /// The file that is the only entry of a directory.
-async fn only_file(source: &Source, root: &SourceEntry) -> Result<Option<SourceEntry>, RepositoryError> {
+pub(super) async fn only_file(source: &Source, root: &SourceEntry) -> Result<Option<SourceEntry>, RepositoryError> {
     let Some(object) = &root.object else { return Ok(None) };
     let mut children = source.entries(object);
     let (Some(first), None) = (children.try_next().await?, children.try_next().await?) else { return Ok(None) };
     Ok((first.state == EntryState::Whole && first.kind == EntryKind::File).then_some(first))
-}
-
-/// The bytes of a block device that was saved: the only file of a directory, which is called by the path of the device. `None` for the
-/// snapshot of anything else.
-///
-/// # Errors
-/// [`RepositoryError`] of the listing.
-pub async fn device_file(source: &Source, root: &SourceEntry) -> Result<Option<SourceEntry>, RepositoryError> {
-    match &root.kind {
-        EntryKind::Directory => {
-            let file = only_file(source, root).await?;
-            Ok(file.filter(|file| file.name.as_encoded_bytes().contains(&b'/')))
-        }
-        // No volume with files is a file.
-        EntryKind::File => Ok(Some(root.clone())),
-        EntryKind::Symlink | EntryKind::Special(_) | EntryKind::Unknown(_) => Ok(None),
-    }
 }
 
 /// Opens the target, and makes it where it is missing.
@@ -144,7 +127,8 @@ fn open_tree(run: &Run, root: &SourceEntry) -> Result<Step, MoverError> {
     let above = folder(above)?;
     let opened = open_writable(&above, name);
     let (file, mode_before) = opened.map_err(|e| refused(&path, &e.to_string()))?;
-    let opened = OpenDirectory { file, is_new, attributes: root.attributes.clone(), mode_before };
+    let changes = DirectoryChanges { is_new, attributes: root.attributes.clone(), mode_before };
+    let opened = OpenDirectory { file, changes };
     let directory = Directory::root(opened).map_err(|e| refused(&path, &e.to_string()))?;
     Ok(Step::Directory(Child { directory, object, is_complete: root.is_complete }))
 }
@@ -158,7 +142,7 @@ fn folder(path: &Path) -> Result<File, MoverError> {
 /// The folder that a path is in, as a place that stays as it is.
 fn place(path: &Path) -> Result<Arc<Directory>, MoverError> {
     let above = path.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let opened = OpenDirectory { file: folder(above)?, is_new: false, attributes: None, mode_before: None };
+    let opened = OpenDirectory { file: folder(above)?, changes: DirectoryChanges::default() };
     Directory::root(opened).map_err(|e| refused(path, &e.to_string()))
 }
 

@@ -147,7 +147,7 @@ impl Directory {
         let stat = fstat(&file).map_err(Failed::to("look at it"))?;
         *self.place.lock().unwrap_or_else(PoisonError::into_inner) = Some(Identity::of(&stat));
         if self.above.is_some() {
-            run.open.keep(&self.slot, &file);
+            run.limits.open.keep(&self.slot, &file);
         }
         Ok((file, stat))
     }
@@ -169,7 +169,7 @@ impl Directory {
             let place = *directory.place.lock().unwrap_or_else(PoisonError::into_inner);
             file = reopen(&file, &directory.name, FLAGS, place.ok_or_else(not_open)?)?;
             if closed.len() < KEPT_OPEN {
-                run.open.keep(&directory.slot, &file);
+                run.limits.open.keep(&directory.slot, &file);
             }
         }
         Ok(file)

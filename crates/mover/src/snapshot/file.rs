@@ -6,7 +6,7 @@ use super::policies::Settings;
 use super::read::{FileReading, Opened, Piece, Whole, link, pieces, whole};
 use super::run::{Run, blocking, joined};
 use crate::MoverError;
-use crate::failure::Failed;
+use crate::failure::{Failed, NotSaved};
 use crate::progress::add;
 use futures::{StreamExt, TryStreamExt};
 use lifeboat_kopia::KopiaError;
@@ -54,7 +54,7 @@ pub(super) async fn save_batch(
         };
         batch.into_iter().filter_map(item).collect()
     };
-    let reading = run.reads.acquire().await.map_err(|_| KopiaError::Cancelled)?;
+    let reading = run.limits.reads.acquire().await.map_err(|_| KopiaError::Cancelled)?;
     let read = {
         let (run, directory) = (run.clone(), directory.clone());
         blocking(move || {
@@ -154,7 +154,7 @@ pub(super) async fn save_long(run: &Arc<Run>, directory: &Arc<Directory>, at: us
         return Ok(());
     };
     add(&run.counts.non_cached_files, 1);
-    let _reading = run.reads.acquire().await.map_err(|_| KopiaError::Cancelled)?;
+    let _reading = run.limits.reads.acquire().await.map_err(|_| KopiaError::Cancelled)?;
     for is_last in [false, true] {
         let opened = {
             let (run, directory, name) = (run.clone(), directory.clone(), name.clone());
@@ -173,7 +173,11 @@ pub(super) async fn save_long(run: &Arc<Run>, directory: &Arc<Directory>, at: us
                     at,
                     handle: Arc::new(Handle::Opened(opened.clone())),
                 };
-                let saved = save_source(run, directory, &source).await?;
+                let saved = match save_source(run, directory, &source).await {
+                    Ok(saved) => Ok(saved),
+                    Err(NotSaved::Entry(failed)) => Err(failed),
+                    Err(NotSaved::Snapshot(error)) => return Err(error),
+                };
                 let ended = blocking({
                     let opened = opened.clone();
                     move || {
@@ -263,30 +267,25 @@ pub(super) async fn save_source(
     run: &Arc<Run>,
     directory: &Arc<Directory>,
     source: &Source,
-) -> Result<Result<SavedFile, Failed>, MoverError> {
+) -> Result<SavedFile, NotSaved> {
     // A file of many parts would be read to its end before that shows.
     let longest = longest(run.writer.contents(), &source.options)?;
     if source.part.is_some() && source.size > longest {
         let why =
             format!("it has {} bytes, and no object of this repository can have more than {longest}", source.size);
-        return Ok(Err(Failed::Because(why)));
+        return Err(Failed::Because(why).into());
     }
     let parts = parts(source.size, source.part);
     let count = parts.len() as u64;
     let _listed = RegisteredParts { directory, at: source.at };
     let saved = futures::stream::iter(parts.clone()).map(|range| save_part(run, directory, source, range));
-    let saved: Vec<Result<(ObjectId, u64), Failed>> = saved.buffered(PARTS).try_collect().await?;
-    let saved: Vec<(ObjectId, u64)> = match saved.into_iter().collect() {
-        Ok(saved) => saved,
-        Err(failed) => return Ok(Err(failed)),
-    };
+    let saved: Vec<(ObjectId, u64)> = saved.buffered(PARTS).try_collect().await?;
     let length = saved.iter().map(|(_, length)| length).sum();
     let lengths: Vec<u64> = saved.iter().map(|(_, length)| *length).collect();
     let has_gap = has_gap(&parts, &lengths);
     let objects: Vec<ObjectId> = saved.into_iter().map(|(object, _)| object).collect();
-    let object = concatenate(run.writer.contents(), &objects, source.options).await;
-    let joined = of_file(object)?;
-    Ok(joined.map(|object| SavedFile { object, length, parts: count, has_gap }))
+    let object = concatenate(run.writer.contents(), &objects, source.options).await.map_err(of_file)?;
+    Ok(SavedFile { object, length, parts: count, has_gap })
 }
 
 /// True where a part ended before its length, and another one behind it has bytes.
@@ -312,7 +311,7 @@ async fn save_part(
     directory: &Arc<Directory>,
     source: &Source,
     range: Range<u64>,
-) -> Result<Result<(ObjectId, u64), Failed>, MoverError> {
+) -> Result<(ObjectId, u64), NotSaved> {
     let writer: SharedWriter = Arc::new(tokio::sync::Mutex::new(Some(run.writer.object(source.options))));
     directory.state().uploads.push((source.at, writer.clone()));
     let _listed = RegisteredUpload { directory, writer: &writer };
@@ -337,29 +336,21 @@ async fn save_part(
             come => come.ok(),
         };
         let Some(piece) = piece else { break };
-        if let Err(failed) = of_file(write(run, &writer, piece).await)? {
-            return Ok(Err(failed));
-        }
+        write(run, &writer, piece).await.map_err(of_file)?;
     }
-    let length = match joined(reading.await)? {
-        Ok(length) => length,
-        Err(failed) => return Ok(Err(failed)),
-    };
+    let length = joined(reading.await)??;
     let Some(object) = writer.lock().await.take() else { return Err(KopiaError::Cancelled.into()) };
-    let object = match of_file(object.finish().await)? {
-        Ok(object) => object,
-        Err(failed) => return Ok(Err(failed)),
-    };
+    let object = object.finish().await.map_err(of_file)?;
     // Checkpoints keep it from maintenance until all parts are there.
     directory.state().parts.push((source.at, object));
-    Ok(Ok((object, length)))
+    Ok((object, length))
 }
 
 /// Tells the failure of one file from that of the repository.
-fn of_file<T>(result: Result<T, KopiaError>) -> Result<Result<T, Failed>, KopiaError> {
-    match result {
-        Err(error @ KopiaError::TooLong { .. }) => Ok(Err(Failed::Because(error.to_string()))),
-        result => result.map(Ok),
+fn of_file(error: KopiaError) -> NotSaved {
+    match error {
+        KopiaError::TooLong { .. } => NotSaved::Entry(Failed::Because(error.to_string())),
+        error => error.into(),
     }
 }
 

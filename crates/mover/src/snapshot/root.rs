@@ -8,7 +8,7 @@ use super::rules::Rules;
 use super::run::Run;
 use super::walk::{Visit, save};
 use crate::MoverError;
-use crate::failure::Failed;
+use crate::failure::{Failed, NotSaved};
 use crate::handles::Slot;
 use crate::progress::add;
 use lifeboat_kopia::format::directory::{DirectoryEntry, EntryType, Summary};
@@ -109,7 +109,7 @@ impl Root {
                 let of_directories = parents.iter().filter(|parent| parent.entry_type == EntryType::Directory);
                 let parents = of_directories.filter_map(|parent| parent.object).collect();
                 let visit = Visit { directory: directory.clone(), rules: Arc::new(Rules::default()), parents };
-                let (object, summary) = save(run.clone(), visit).await?.map_err(|failed| self.refuse(&failed))?;
+                let (object, summary) = save(run.clone(), visit).await.map_err(|not_saved| self.ended_by(not_saved))?;
                 let itself = directory.state().itself.to_repository();
                 Ok(DirectoryEntry { object: Some(object), summary: Some(summary), ..itself })
             }
@@ -156,7 +156,7 @@ impl Root {
             at: 0,
             handle: handle.clone(),
         };
-        let saved = save_source(run, directory, &source).await?.map_err(|failed| self.refuse(&failed))?;
+        let saved = save_source(run, directory, &source).await.map_err(|not_saved| self.ended_by(not_saved))?;
         if saved.length < size {
             let why =
                 format!("it ended after {} of {size} bytes: there is no snapshot of a part of a device", saved.length);
@@ -169,6 +169,14 @@ impl Root {
         let (object, summary) = write(run, directory, Unfinished::default()).await?;
         let itself = directory.state().itself.to_repository();
         Ok(DirectoryEntry { object: Some(object), summary: Some(summary), ..itself })
+    }
+
+    /// The error of the snapshot whose root is not saved.
+    fn ended_by(&self, not_saved: NotSaved) -> MoverError {
+        match not_saved {
+            NotSaved::Entry(failed) => self.refuse(&failed),
+            NotSaved::Snapshot(error) => error,
+        }
     }
 
     fn refuse(&self, failed: &Failed) -> MoverError {

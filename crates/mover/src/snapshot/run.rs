@@ -28,14 +28,19 @@ pub(super) struct Run {
     pub(super) options: SnapshotOptions,
     pub(super) progress: Arc<Progress>,
     pub(super) policies: Policies,
+    pub(super) limits: RunLimits,
+    pub(super) whole: WholeObjects,
+    pub(super) counts: Counts,
+    notes: Mutex<Notes>,
+}
+
+/// The most that a snapshot has open and reads at once.
+pub(super) struct RunLimits {
     pub(super) open: OpenFiles,
     /// Files, or batches of small ones, that are read at once.
     pub(super) reads: Semaphore,
     pub(super) files_at_once: usize,
     pub(super) directories: Arc<Semaphore>,
-    pub(super) whole: WholeObjects,
-    pub(super) counts: Counts,
-    notes: Mutex<Notes>,
 }
 
 /// The counters of the format (kopia: snapshot/stats.go).
@@ -84,10 +89,12 @@ impl Run {
             options,
             progress,
             policies,
-            open: OpenFiles::new(OPEN_FILES),
-            reads: Semaphore::new(files_at_once),
-            files_at_once,
-            directories: Arc::new(Semaphore::new(DIRECTORIES)),
+            limits: RunLimits {
+                open: OpenFiles::new(OPEN_FILES),
+                reads: Semaphore::new(files_at_once),
+                files_at_once,
+                directories: Arc::new(Semaphore::new(DIRECTORIES)),
+            },
             whole: WholeObjects::default(),
             counts: Counts::default(),
             notes: Mutex::default(),
@@ -176,9 +183,6 @@ pub(super) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send 
 
 /// The result of a task. A panic in it goes on in the caller.
 pub(super) fn joined<T>(result: Result<T, tokio::task::JoinError>) -> Result<T, MoverError> {
-    result.map_err(|e| match e.try_into_panic() {
-        Ok(panic) => std::panic::resume_unwind(panic),
-        // The runtime ends.
-        Err(_) => MoverError::Repository(KopiaError::Cancelled),
-    })
+    // It is missing only when the runtime ends.
+    lifeboat_bucket::joined(result).ok_or(MoverError::Repository(KopiaError::Cancelled))
 }

@@ -13,7 +13,7 @@ use super::parents::{Parents, take_over};
 use super::rules::{Rules, is_cache};
 use super::run::{Run, blocking, joined};
 use crate::MoverError;
-use crate::failure::Failed;
+use crate::failure::{Failed, NotSaved};
 use crate::handles::Identity;
 use crate::progress::add;
 use futures::future::BoxFuture;
@@ -47,21 +47,14 @@ pub(super) struct Visit {
 /// A directory that is saved, with its totals.
 pub(super) type SavedDirectory = (ObjectId, Summary);
 
-/// Saves a directory and all below it. Where it cannot be listed that is said; the caller records it.
-pub(super) fn save(
-    run: Arc<Run>,
-    visit: Visit,
-) -> BoxFuture<'static, Result<Result<SavedDirectory, Failed>, MoverError>> {
+/// Saves a directory and all below it. One that cannot be listed is recorded by the caller.
+pub(super) fn save(run: Arc<Run>, visit: Visit) -> BoxFuture<'static, Result<SavedDirectory, NotSaved>> {
     async move {
         let Visit { directory, rules, parents } = visit;
         add(&run.counts.directories, 1);
-        let listed = {
+        let (mut entries, rules) = {
             let (run, directory) = (run.clone(), directory.clone());
-            blocking(move || list(&run, &directory, &rules)).await?
-        };
-        let (mut entries, rules) = match listed {
-            Ok(listed) => listed,
-            Err(failed) => return Ok(Err(failed)),
+            blocking(move || list(&run, &directory, &rules)).await??
         };
         let contents = run.writer.repository().contents();
         let (below, errors) = take_over(contents, &parents, &mut entries).await;
@@ -79,7 +72,7 @@ pub(super) fn save(
         directory.close();
         let saved = write(&run, &directory, Unfinished::default()).await?;
         add(&run.progress.directories, 1);
-        Ok(Ok(saved))
+        Ok(saved)
     }
     .boxed()
 }
@@ -204,7 +197,7 @@ fn plan(run: &Run, entries: &[Entry]) -> (Vec<Batch>, Vec<usize>) {
 async fn save_files(run: &Arc<Run>, directory: &Arc<Directory>, batches: Vec<Batch>) -> Result<(), MoverError> {
     let batches = futures::stream::iter(batches.into_iter().map(Ok));
     batches
-        .try_for_each_concurrent(run.files_at_once, |batch| async move {
+        .try_for_each_concurrent(run.limits.files_at_once, |batch| async move {
             match batch {
                 Batch::Small(batch) => save_batch(run, directory, batch).await,
                 Batch::Long(at) => save_long(run, directory, at).await,
@@ -246,7 +239,7 @@ async fn save_below(
         };
         above.state().below.push((at, Arc::downgrade(&directory)));
         // Where there is no room beside the walk it goes that way itself, so that nobody waits for room.
-        let room = run.directories.clone().try_acquire_owned().ok();
+        let room = run.limits.directories.clone().try_acquire_owned().ok();
         let is_inline = room.is_none();
         let visit = Visit { directory, rules: rules.clone(), parents: parents.remove(&at).unwrap_or_default() };
         walking.spawn(save_one(run.clone(), visit, at, room));
@@ -272,7 +265,11 @@ async fn save_one(
     room: Option<OwnedSemaphorePermit>,
 ) -> Result<EndedVisit, MoverError> {
     let directory = visit.directory.clone();
-    let saved = save(run, visit).await?;
+    let saved = match save(run, visit).await {
+        Ok(saved) => Ok(saved),
+        Err(NotSaved::Entry(failed)) => Err(failed),
+        Err(NotSaved::Snapshot(error)) => return Err(error),
+    };
     Ok(EndedVisit { at, is_inline: room.is_none(), directory, saved })
 }
 

@@ -3,7 +3,9 @@
 use crate::device::Loop;
 use crate::fixture::{failures, options, run};
 use crate::maker::{MODIFIED, Maker};
-use lifeboat_mover::restore::{Existing, RestoreOptions};
+use lifeboat_kopia::format::directory::DirectoryEntry;
+use lifeboat_mover::restore::{Existing, RestoreOptions, SavedDevice, saved_device};
+use lifeboat_mover::tree::Source;
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt, symlink};
 use std::path::PathBuf;
@@ -135,4 +137,44 @@ async fn a_device_is_written_where_it_differs_and_a_small_one_is_left_alone() {
     let report = run(&repository, &root, &dense).await.unwrap();
     assert_eq!((report.totals.bytes_written, report.totals.bytes_unchanged), (1 << 18, 0));
     assert!(read() == wanted);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_form_of_a_saved_device_is_told_from_files() {
+    let scratch = tempfile::tempdir().unwrap();
+    let mut maker = Maker::begin(scratch.path()).await;
+    let image = maker.file_of("/0f3c", &[&[1; 4096], &[2; 4096]]);
+    let by_blocks = maker.file_of("0f3c", &[&[1; 4096], &[2; 4096]]);
+    let other = maker.file("other", b"x");
+    let roots = [
+        maker.directory("/0f3c", vec![image.clone()]),
+        maker.directory("", vec![by_blocks.clone()]),
+        maker.directory("", vec![by_blocks.clone(), other]),
+    ];
+    let source = Source::Kopia(maker.finish(scratch.path()).await);
+    let tags =
+        |tags: &[(&str, &str)]| tags.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    let block = ("snapshot-uploader", "velero-block");
+    let saved = |file: &DirectoryEntry, length: u64, may_have_files: bool| {
+        Ok(Some(SavedDevice { file: file.into(), length, may_have_files }))
+    };
+    let of = "a snapshot of the data mover velero-block";
+    for (root, tags, expected) in [
+        (&roots[0], tags(&[("snapshot-uploader", "kopia")]), saved(&image, 8192, false)),
+        (&roots[1], tags(&[]), Ok(None)),
+        (&roots[1], tags(&[block, ("bdev-source-size", "5000")]), saved(&by_blocks, 5000, true)),
+        (&roots[1], tags(&[block, ("bdev-source-size", "x")]), saved(&by_blocks, 8192, true)),
+        (
+            &roots[1],
+            tags(&[block, ("bdev-source-size", "8193")]),
+            Err(format!(
+                "{of} has at least the bytes of its device: this one has 8192, and its tag bdev-source-size says 8193"
+            )),
+        ),
+        (&roots[2], tags(&[]), Ok(None)),
+        (&roots[2], tags(&[block]), Err(format!("{of} is a directory with one file, and this one has something else"))),
+    ] {
+        let found = saved_device(&source, &root.into(), &tags).await.map_err(|e| e.to_string());
+        assert_eq!(found, expected, "{tags:?}");
+    }
 }

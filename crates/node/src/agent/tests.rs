@@ -3,6 +3,7 @@ mod backups;
 mod deliveries;
 mod ground;
 mod uploads;
+mod users;
 
 use crate::config::NodeAgentConfig;
 use crate::kube::ObjectName;
@@ -283,11 +284,13 @@ async fn begun_elsewhere(status: Value) -> Ground {
 async fn a_move_whose_node_vanished_goes_on_at_another() {
     let ground = begun_elsewhere(json!({"phase": "InProgress", "node": "n2", "acceptedByNode": "n2"})).await;
     ground.pass(SignedDuration::from_mins(5), DataDownload, "dd").await;
-    ground.provision("dd", "Delete").await;
     let accepted = ground.phase(DataDownload, "dd", "Accepted").await;
     let status = &accepted["status"];
     let message = "attempt 2 of 3, after attempt 1: the mover's pod velero/dd was removed while it ran";
     assert_eq!((&status["acceptedByNode"], &status["message"]), (&json!(NODE), &json!(message)));
+    // Until the first mover has ended by itself, wherever it is, there is no second one.
+    ground.pass(SignedDuration::from_mins(5), DataDownload, "dd").await;
+    ground.provision("dd", "Delete").await;
     ground.pod_is("dd", "Running", "").await;
     ground.phase(DataDownload, "dd", "Prepared").await;
 }

@@ -1,5 +1,6 @@
 //! The JSON of the ConfigMap as it is written.
 
+use super::security::RawSecurity;
 use lifeboat_api::LabelSelector;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -22,6 +23,7 @@ pub(super) struct RawConfig {
     pub(super) pod_labels: Option<BTreeMap<String, String>>,
     pub(super) pod_annotations: Option<BTreeMap<String, String>>,
     pub(super) csi_snapshot_metadata_service_configs: Option<RawSnapshotMetadata>,
+    pub(super) movers: RawSecurity,
 }
 
 #[derive(Default, Deserialize)]

@@ -33,6 +33,7 @@ fn every_key_is_read() {
         "cachePVC": {"storageClass": "fast", "residentThresholdInMB": 1024},
         "podLabels": {"l": "1"}, "podAnnotations": {"n": "2"},
         "csiSnapshotMetadataServiceConfigs": {"saName": "cbt"},
+        "movers": {"podSecurity": "default", "hostUsers": false},
     });
     let selector =
         |key: &str, value: &str| LabelSelector { match_labels: labels(&[(key, value)]), ..LabelSelector::default() };
@@ -73,6 +74,7 @@ fn every_key_is_read() {
         cache: Some(CacheClaim { storage_class: "fast".into(), threshold_mb: 1024 }),
         pod_labels: Some(labels(&[("l", "1")])),
         pod_annotations: Some(labels(&[("n", "2")])),
+        security: MoverSecurity { has_own_users: true, ..MoverSecurity::default() },
     };
     assert_eq!(config, expected);
     let class = |name: &str| config.affinity_of(name).map(|s| s.match_labels["disk"].clone());
@@ -150,4 +152,33 @@ fn a_config_map_that_is_no_json_under_one_key_is_refused() {
     ] {
         assert_eq!(NodeAgentConfig::parse("n", &data).map_err(|e| e.to_string()), Err(why.to_owned()));
     }
+}
+
+#[test]
+fn movers_get_no_more_rights_than_somebody_has_asked_for() {
+    let read = |movers: Value| {
+        let text = json!({"movers": movers}).to_string();
+        let parsed = NodeAgentConfig::parse("c", &[("any".to_owned(), text)].into());
+        parsed.map(|parsed| (parsed.config.security, parsed.warnings)).map_err(|e| e.to_string())
+    };
+    let security = |is_restricted, user, group| MoverSecurity { is_restricted, user, group, has_own_users: false };
+    let none = Vec::<String>::new();
+    assert_eq!(read(json!({})), Ok((MoverSecurity::default(), none.clone())));
+    assert_eq!(read(json!({"hostUsers": true})), Ok((MoverSecurity::default(), none.clone())));
+    let restricted = json!({"podSecurity": "restricted", "runAsUser": 70, "runAsGroup": 0});
+    assert_eq!(read(restricted), Ok((security(true, Some(70), Some(0)), none)));
+    let unknown = "the key movers.podsecurity is not known and has no effect".to_owned();
+    assert_eq!(read(json!({"podsecurity": "restricted"})), Ok((MoverSecurity::default(), vec![unknown])));
+    for (movers, why) in [
+        (json!({"podSecurity": "strict"}), "movers.podSecurity \"strict\" is neither default nor restricted"),
+        (json!({"podSecurity": "restricted", "runAsUser": 0}), "movers.runAsUser 0 is no ID from 1 to 2147483647"),
+        (
+            json!({"runAsUser": 70}),
+            "movers.runAsUser counts with movers.podSecurity \"restricted\" only: by default movers are user 0",
+        ),
+    ] {
+        assert_eq!(read(movers), Err(format!("error to unmarshall configs from c: {why}")));
+    }
+    let both = parsed(r#"{"privilegedFsBackup": true, "movers": {"podSecurity": "restricted"}}"#);
+    assert_eq!(both.warnings, ["privilegedFsBackup has no effect with movers.podSecurity \"restricted\""]);
 }

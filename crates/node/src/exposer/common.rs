@@ -58,6 +58,7 @@ impl Exposer<'_> {
             volume: MoverVolume::claim(&transfer.meta.name, false),
             placement: Placement::Any(AllowedNodes::default()),
             cache: None,
+            user: None,
             resource_timeout: Duration::from_secs(timeout),
         }
     }

@@ -11,6 +11,7 @@ use crate::kube::{text, uid};
 use crate::resources;
 use crate::transfer::{Transfer, TransferRequest};
 use lifeboat_api::{ObjectReference, TargetVolumeSpec};
+use lifeboat_volume::mover_pod::MoverPlacement;
 use serde_json::Value;
 
 impl Exposer<'_> {
@@ -51,7 +52,9 @@ impl Exposer<'_> {
             false => self.cache(transfer, Some(node)).await?,
         };
         let placement = Placement::Pinned(node.to_owned());
-        self.start(PodParts { volume, placement, cache, ..self.parts(transfer, &template) }).await
+        let what = format!("the volume {volume_name} of pod {namespace}/{name}");
+        let user = self.mover_user(&what, &[(&pod, volume_name)]).map_err(ExposeError::Refused)?;
+        self.start(PodParts { volume, placement, cache, user, ..self.parts(transfer, &template) }).await
     }
 
     /// The PersistentVolume of a volume of a pod; `None` for one that has no claim.
@@ -93,14 +96,23 @@ impl Exposer<'_> {
         ensure(self.kube, &resources::claims(), &restore_claim(transfer, &claim, node.as_deref())).await?;
         let is_block = claim["spec"]["volumeMode"] == "Block";
         let volume = MoverVolume::claim(&transfer.meta.name, is_block);
+        let ignores_pods = node.is_some() || !settings.ignores_delayed_binding;
+        let pods = match ignores_pods && !self.config.security.is_restricted {
+            true => Vec::new(),
+            false => self.pods_of_claim(namespace, name).await?,
+        };
         let placement = match node {
             Some(node) => Placement::Selected(node),
             None => {
                 let selector = self.config.affinity_of(class).cloned();
-                Placement::Any(AllowedNodes { selector, ..AllowedNodes::default() })
+                // Nobody else has asked where that pod may run.
+                let first = pods.first().filter(|_| !ignores_pods);
+                let of_pod = first.map(MoverPlacement::of_pod).unwrap_or_default();
+                Placement::Any(AllowedNodes { selector, of_pod, ..AllowedNodes::default() })
             }
         };
-        self.start(PodParts { volume, placement, cache, ..self.parts(transfer, &template) }).await
+        let user = self.user_of_claim([namespace, name], &pods, false)?;
+        self.start(PodParts { volume, placement, cache, user, ..self.parts(transfer, &template) }).await
     }
 
     /// The node that the scheduler has chosen for the target's pod; `None` where the volume may be made on any node.

@@ -2,6 +2,7 @@
 
 use lifeboat_api::LabelSelector;
 use lifeboat_api::well_known::LABEL_EXPOSER_POD_GROUP;
+use lifeboat_volume::mover_pod::MoverPlacement;
 use serde_json::{Value, json};
 
 /// The node on which a mover runs.
@@ -24,6 +25,8 @@ pub(crate) struct AllowedNodes {
     pub(crate) topology: Vec<Value>,
     /// Nodes that are left out.
     pub(crate) avoided: Vec<String>,
+    /// The rules of the pod that is to mount the volume, which has to reach it.
+    pub(crate) of_pod: MoverPlacement,
 }
 
 /// Sets the nodes on which a pod may run, and spreads the pods of its group.
@@ -35,7 +38,12 @@ pub(super) fn place(placement: &Placement, group: Option<&str>, is_windows: bool
         Placement::Selected(node) => spec["nodeSelector"] = json!({"kubernetes.io/hostname": node}),
         Placement::Any(nodes) => {
             needed.extend(nodes.selector.iter().flat_map(LabelSelector::node_requirements));
-            terms.clone_from(&nodes.topology);
+            // A download has no topology, and an upload no pod.
+            let all = nodes.topology.iter().chain(nodes.of_pod.node_terms());
+            terms = all.cloned().collect();
+            if !nodes.of_pod.node_selector().is_empty() {
+                spec["nodeSelector"] = json!(nodes.of_pod.node_selector());
+            }
             if !nodes.avoided.is_empty() {
                 needed.push(json!({"key": "kubernetes.io/hostname", "operator": "NotIn", "values": nodes.avoided}));
             }

@@ -1,13 +1,17 @@
 //! The pod in which a mover runs. Pure.
 
+use crate::attempts::killed_movers;
 use crate::config::NodeAgentConfig;
-use crate::exposer::placement::{Placement, place};
+use crate::exposer::mover_user::MoverUser;
+use crate::exposer::placement::{AllowedNodes, Placement, place};
 use crate::template::Template;
 use crate::transfer::{Transfer, TransferKind};
 use lifeboat_api::well_known::{
-    ANNOTATION_IAM_ROLE, LABEL_AZURE_WORKLOAD_IDENTITY, LABEL_EXPOSER_POD_GROUP, SCRATCH_FOLDER, VARIABLE_SCRATCH,
+    ANNOTATION_IAM_ROLE, LABEL_AZURE_WORKLOAD_IDENTITY, LABEL_EXPOSER_POD_GROUP, SCRATCH_FOLDER,
+    VARIABLE_MOVER_ATTEMPT, VARIABLE_SCRATCH,
 };
 use lifeboat_api::{Duration, NodeOs};
+use lifeboat_volume::mover_pod::{BACKUP_CAPABILITIES, GRACE_SECONDS, RESTORE_CAPABILITIES, container_security};
 use serde_json::{Value, json};
 
 /// The mount of the cache volume, and its name.
@@ -17,16 +21,8 @@ const CACHE: &str = "cachedir";
 const SCRATCH: &str = "scratch";
 /// The program in the image.
 const PROGRAM: &str = "/velero";
-/// The seconds that a mover has to end. With none the API server forgets a pod at once, while its container may still write on a node that
-/// nobody reaches.
-const GRACE: u32 = 1;
 /// Tolerations of the template that movers inherit.
 const TOLERATED: [&str; 2] = ["kubernetes.azure.com/scalesetpriority", "CriticalAddonsOnly"];
-/// The most that a mover may do with the files of a volume into which it writes.
-const WRITER_CAPABILITIES: [&str; 5] = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "MKNOD"];
-/// The most that a mover may do with the files of a volume that it only reads.
-const READER_CAPABILITIES: [&str; 1] = ["DAC_READ_SEARCH"];
-
 /// The volume that a mover works on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum MoverVolume {
@@ -62,6 +58,8 @@ pub(crate) struct PodParts<'a> {
     pub(crate) placement: Placement,
     /// The claim of the cache.
     pub(crate) cache: Option<String>,
+    /// The user as which it runs, with no more rights than that user has; `None` for user 0.
+    pub(crate) user: Option<MoverUser>,
     pub(crate) resource_timeout: Duration,
 }
 
@@ -73,10 +71,14 @@ pub(crate) fn mover_pod(parts: &PodParts<'_>) -> Value {
     let (mut volumes, mut mounts) = template.volumes(is_host_path);
     let mut env = template.container("env").as_array().cloned().unwrap_or_default();
     add_folders(&mut volumes, &mut mounts, &mut env);
+    env.retain(|variable| variable["name"] != VARIABLE_MOVER_ATTEMPT);
+    // By it the mover sees when another one is to go on in its place. A variable, because a mover of another version takes no flag for it.
+    let attempt = killed_movers(transfer).len() + 1;
+    env.push(json!({"name": VARIABLE_MOVER_ATTEMPT, "value": attempt.to_string()}));
     let mut container = json!({
         "name": transfer.meta.uid, "image": template.container("image"), "imagePullPolicy": "Never",
         "command": [PROGRAM], "args": arguments(parts), "terminationMessagePolicy": "FallbackToLogsOnError",
-        "securityContext": container_security(parts, is_windows),
+        "securityContext": security_of_container(parts, is_windows),
     });
     add_volume(parts, &mut volumes, &mut mounts, &mut container);
     if let Some(cache) = &parts.cache {
@@ -90,16 +92,22 @@ pub(crate) fn mover_pod(parts: &PodParts<'_>) -> Value {
         container["resources"] = resources.clone();
     }
     let mut spec = json!({
-        "containers": [container], "volumes": volumes, "restartPolicy": "Never", "terminationGracePeriodSeconds": GRACE,
+        "containers": [container], "volumes": volumes, "restartPolicy": "Never", "terminationGracePeriodSeconds": GRACE_SECONDS,
         "securityContext": pod_security(parts, is_windows), "os": {"name": if is_windows { "windows" } else { "linux" }},
     });
+    if has_own_users(parts, is_windows) {
+        spec["hostUsers"] = json!(false);
+    }
     for field in ["serviceAccountName", "dnsPolicy", "dnsConfig", "imagePullSecrets"] {
         copy(&mut spec, field, template.spec(field));
     }
     if !config.priority_class.is_empty() {
         spec["priorityClassName"] = json!(config.priority_class);
     }
-    let tolerations = tolerations(template, is_windows);
+    let mut tolerations = tolerations(template, is_windows);
+    if let Placement::Any(AllowedNodes { of_pod, .. }) = &parts.placement {
+        tolerations.extend(of_pod.tolerations().iter().cloned());
+    }
     if !tolerations.is_empty() {
         spec["tolerations"] = Value::Array(tolerations);
     }
@@ -246,26 +254,45 @@ fn pod_security(parts: &PodParts<'_>, is_windows: bool) -> Value {
         return json!({"windowsOptions": {"runAsUserName": "ContainerAdministrator"}});
     }
     let mut security = json!({"runAsUser": 0, "seccompProfile": {"type": "RuntimeDefault"}});
+    if let Some(MoverUser { user, group, groups }) = &parts.user {
+        security["runAsUser"] = json!(user);
+        security["runAsGroup"] = json!(group);
+        security["runAsNonRoot"] = json!(true);
+        if !groups.is_empty() {
+            security["supplementalGroups"] = json!(groups);
+        }
+        // The root of a new volume is that of user 0. Of what is read nothing is changed, and Kubernetes would give it to the group.
+        if !parts.transfer.kind.is_backup() && matches!(parts.volume, MoverVolume::Claim { .. }) {
+            security["fsGroup"] = json!(group);
+            security["fsGroupChangePolicy"] = json!("OnRootMismatch");
+        }
+    }
     if let MoverVolume::Claim { without_relabeling: true, .. } = parts.volume {
         security["seLinuxOptions"] = json!({"type": "spc_t"});
     }
     security
 }
 
+/// Returns true if the pod has users of its own. Host paths and devices do not go with them.
+fn has_own_users(parts: &PodParts<'_>, is_windows: bool) -> bool {
+    let can = matches!(parts.volume, MoverVolume::Claim { is_block: false, .. });
+    parts.config.security.has_own_users && can && !is_windows
+}
+
 /// Files of any owner are read, or written, by user 0, with no more rights than that takes.
-fn container_security(parts: &PodParts<'_>, is_windows: bool) -> Value {
+fn security_of_container(parts: &PodParts<'_>, is_windows: bool) -> Value {
     if is_windows {
         return json!({});
+    }
+    if parts.user.is_some() {
+        return container_security(&[]);
     }
     let is_pod_volume = matches!(parts.volume, MoverVolume::HostPath(_));
     if parts.config.is_privileged && is_pod_volume {
         return json!({"privileged": true});
     }
-    let needed: &[&str] = if parts.transfer.kind.is_backup() { &READER_CAPABILITIES } else { &WRITER_CAPABILITIES };
-    json!({
-        "allowPrivilegeEscalation": false, "privileged": false, "readOnlyRootFilesystem": true,
-        "capabilities": {"drop": ["ALL"], "add": needed},
-    })
+    let needed: &[&str] = if parts.transfer.kind.is_backup() { &BACKUP_CAPABILITIES } else { &RESTORE_CAPABILITIES };
+    container_security(needed)
 }
 
 fn tolerations(template: &Template, is_windows: bool) -> Vec<Value> {

@@ -2,12 +2,14 @@ mod handover;
 mod uploads;
 
 use super::claim::{CACHE_LIMIT_MB, cache_claim, restore_claim};
+use super::mover_user::MoverUser;
 use super::placement::{AllowedNodes, Placement};
 use super::pod::{MoverVolume, PodParts, mover_pod};
 use crate::config::{CacheClaim, NodeAgentConfig};
 use crate::template::{Template, TemplateError};
 use crate::transfer::{Transfer, TransferKind};
 use lifeboat_api::Duration;
+use lifeboat_volume::mover_pod::MoverPlacement;
 use serde_json::{Value, json};
 
 fn download(spec: Value) -> Transfer {
@@ -100,8 +102,17 @@ fn pod_of(transfer: &Transfer, config: &NodeAgentConfig, changes: impl FnOnce(&m
     };
     let resource_timeout = Duration::from_secs(600);
     let os = transfer.node_os();
-    let mut parts =
-        PodParts { transfer, template: &template, config, os, volume, placement, cache: None, resource_timeout };
+    let mut parts = PodParts {
+        transfer,
+        template: &template,
+        config,
+        os,
+        volume,
+        placement,
+        cache: None,
+        user: None,
+        resource_timeout,
+    };
     changes(&mut parts);
     mover_pod(&parts)
 }
@@ -146,7 +157,7 @@ fn the_pod_of_a_volume_restore_has_its_directory_of_the_node() {
                     "pod-volume", "restore", "--volume-path=/pvr-uid", "--pod-volume-restore=pvr-1",
                     "--resource-timeout=10m0s", "--cache-volume-path=", "--log-level=debug",
                 ],
-                "env": [{"name": "VELERO_SCRATCH_DIR", "value": "/scratch"}, {"name": "A", "value": "b"}],
+                "env": [{"name": "VELERO_SCRATCH_DIR", "value": "/scratch"}, {"name": "A", "value": "b"}, {"name": "LIFEBOAT_MOVER_ATTEMPT", "value": "1"}],
                 "envFrom": [{"secretRef": {"name": "more"}}],
                 "terminationMessagePolicy": "FallbackToLogsOnError", "securityContext": security(),
                 "volumeMounts": [
@@ -231,7 +242,7 @@ fn the_pod_of_a_download_has_its_claim_and_no_host_path() {
                     "data-mover", "restore", "--volume-path=/dd-uid", "--volume-mode=Filesystem", "--data-download=dd-1",
                     "--resource-timeout=10m0s", "--cache-volume-path=", "--log-level=debug",
                 ],
-                "env": [{"name": "VELERO_SCRATCH_DIR", "value": "/scratch"}, {"name": "A", "value": "b"}],
+                "env": [{"name": "VELERO_SCRATCH_DIR", "value": "/scratch"}, {"name": "A", "value": "b"}, {"name": "LIFEBOAT_MOVER_ATTEMPT", "value": "1"}],
                 "envFrom": [{"secretRef": {"name": "more"}}],
                 "terminationMessagePolicy": "FallbackToLogsOnError", "securityContext": security(),
                 "volumeMounts": [
@@ -313,6 +324,87 @@ fn a_node_that_the_scheduler_chose_beats_the_configured_nodes() {
 }
 
 #[test]
+fn a_mover_knows_the_number_of_its_attempt() {
+    let mut again = download(json!({}));
+    let killed = json!([{"pod": "p1", "reason": "its node was lost"}]).to_string();
+    again.meta.annotations.insert("lifeboat.io/killed-movers".to_owned(), killed);
+    let attempt = |transfer: &Transfer| {
+        let pod = pod_of(transfer, &NodeAgentConfig::default(), |_| {});
+        let env = pod["spec"]["containers"][0]["env"].as_array().unwrap().clone();
+        env.into_iter().find(|variable| variable["name"] == "LIFEBOAT_MOVER_ATTEMPT").unwrap()["value"].clone()
+    };
+    assert_eq!([attempt(&download(json!({}))), attempt(&again)], ["1", "2"]);
+}
+
+#[test]
+fn a_mover_without_privilege_runs_as_the_owner_of_its_volume() {
+    let config = config(json!({"movers": {"podSecurity": "restricted"}, "privilegedFsBackup": true}));
+    let user = || Some(MoverUser { user: 70, group: 72, groups: vec![71] });
+    let context = |transfer: &Transfer| {
+        let pod = pod_of(transfer, &config, |parts| parts.user = user());
+        (pod["spec"]["securityContext"].clone(), pod["spec"]["containers"][0]["securityContext"].clone())
+    };
+    let base = json!({
+        "runAsUser": 70, "runAsGroup": 72, "runAsNonRoot": true, "supplementalGroups": [71],
+        "seccompProfile": {"type": "RuntimeDefault"},
+    });
+    let mut of_restore = base.clone();
+    of_restore["fsGroup"] = json!(72);
+    of_restore["fsGroupChangePolicy"] = json!("OnRootMismatch");
+    let container = json!({
+        "allowPrivilegeEscalation": false, "privileged": false, "readOnlyRootFilesystem": true,
+        "capabilities": {"drop": ["ALL"]},
+    });
+    for (transfer, expected) in [
+        (download(json!({})), of_restore),
+        // Kubernetes would change what is read, and what a pod of the user mounts.
+        (upload(json!({})), base.clone()),
+        (backup(), base.clone()),
+        (restore(), base),
+    ] {
+        assert_eq!(context(&transfer), (expected, container.clone()), "{:?}", transfer.kind);
+    }
+}
+
+#[test]
+fn a_mover_has_users_of_its_own_where_its_volume_allows_that() {
+    let config = config(json!({"movers": {"hostUsers": false}}));
+    let host_users = |transfer: &Transfer, config: &NodeAgentConfig, change: fn(&mut PodParts<'_>)| {
+        pod_of(transfer, config, change)["spec"].get("hostUsers").cloned()
+    };
+    let (data, none) = (download(json!({})), |_: &mut PodParts<'_>| {});
+    let block = |parts: &mut PodParts<'_>| parts.volume = MoverVolume::claim("dd-1", true);
+    assert_eq!(host_users(&data, &config, none), Some(json!(false)));
+    assert_eq!(host_users(&upload(json!({})), &config, none), Some(json!(false)));
+    assert_eq!(host_users(&data, &config, block), None);
+    assert_eq!(host_users(&restore(), &config, none), None);
+    assert_eq!(host_users(&download(json!({"nodeOS": "windows"})), &config, none), None);
+    assert_eq!(host_users(&data, &NodeAgentConfig::default(), none), None);
+}
+
+#[test]
+fn a_mover_runs_where_the_pod_of_its_target_may_run() {
+    let zone = json!({"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]});
+    let target = json!({"spec": {
+        "nodeSelector": {"disk": "fast"}, "tolerations": [{"key": "db", "operator": "Exists"}],
+        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [zone]}}},
+    }});
+    let pod = pod_of(&download(json!({})), &NodeAgentConfig::default(), |parts| {
+        let of_pod = MoverPlacement::of_pod(&target);
+        parts.placement = Placement::Any(AllowedNodes { of_pod, ..AllowedNodes::default() });
+    });
+    let spec = &pod["spec"];
+    assert_eq!(spec["nodeSelector"], json!({"disk": "fast"}));
+    let all = json!([
+        {"key": "zone", "operator": "In", "values": ["a"]},
+        {"key": "kubernetes.io/os", "operator": "NotIn", "values": ["windows"]},
+    ]);
+    assert_eq!(spec["affinity"], affinity(all));
+    let tolerated = json!([{"key": "CriticalAddonsOnly", "operator": "Exists"}, {"key": "db", "operator": "Exists"}]);
+    assert_eq!(spec["tolerations"], tolerated);
+}
+
+#[test]
 fn a_daemon_set_without_scratch_gets_folders_to_write_to() {
     let mut bare = daemon_set();
     let spec = &mut bare["spec"]["template"]["spec"];
@@ -325,7 +417,10 @@ fn a_daemon_set_without_scratch_gets_folders_to_write_to() {
     assert_eq!(template.host_pods(), Some("/x"));
     let pod = pod_of(&restore(), &NodeAgentConfig::default(), |parts| parts.template = Box::leak(Box::new(template)));
     let container = &pod["spec"]["containers"][0];
-    assert_eq!(container["env"], json!([{"name": "VELERO_SCRATCH_DIR", "value": "/scratch"}]));
+    assert_eq!(
+        container["env"],
+        json!([{"name": "VELERO_SCRATCH_DIR", "value": "/scratch"}, {"name": "LIFEBOAT_MOVER_ATTEMPT", "value": "1"}])
+    );
     let paths: Vec<&Value> =
         container["volumeMounts"].as_array().unwrap().iter().map(|mount| &mount["mountPath"]).collect();
     assert_eq!(paths, ["/c", "/scratch", "/tmp", "/pvr-uid"]);

@@ -50,6 +50,7 @@ impl Exposer<'_> {
                 (Some(volume), true) => self.nodes_of(text(volume, &["metadata", "name"])).await?,
                 _ => Vec::new(),
             },
+            ..AllowedNodes::default()
         };
         let template = self.template(os).await?;
         ensure(self.kube, &resources::claims(), &wanted).await?;
@@ -60,7 +61,12 @@ impl Exposer<'_> {
             without_relabeling: settings.without_relabeling,
         };
         let placement = Placement::Any(nodes);
-        self.start(PodParts { os, volume, placement, ..self.parts(transfer, &template) }).await
+        let pods = match self.config.security.is_restricted {
+            true => self.pods_of_claim(namespace, &spec.source_pvc).await?,
+            false => Vec::new(),
+        };
+        let user = self.user_of_claim([namespace, &spec.source_pvc], &pods, true)?;
+        self.start(PodParts { os, volume, placement, user, ..self.parts(transfer, &template) }).await
     }
 
     /// Hands the snapshot over to the namespace of the DataUpload.

@@ -104,7 +104,7 @@ fn gone(phase: DataPathPhase, message: &str) -> Step {
 }
 
 fn killed(movers: &[(&str, &str)]) -> Vec<KilledMover> {
-    let mover = |(pod, reason): &(&str, &str)| KilledMover { pod: (*pod).to_owned(), reason: (*reason).to_owned() };
+    let mover = |(pod, reason): &(&str, &str)| KilledMover::ended(pod, *reason);
     movers.iter().map(mover).collect()
 }
 

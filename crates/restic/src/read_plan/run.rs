@@ -91,7 +91,7 @@ impl<S> ReadsInFlight<S> {
             self.join().await?;
         }
         while let Some(done) = self.tasks.try_join_next() {
-            join(done)?;
+            join(done)??;
         }
         let memory = self.memory.clone().acquire_many_owned(units(&self.limits, request.memory()));
         let memory = memory.await.map_err(|_| ResticError::Cancelled)?;
@@ -101,7 +101,7 @@ impl<S> ReadsInFlight<S> {
     }
 
     async fn join(&mut self) -> Result<(), ResticError> {
-        self.tasks.join_next().await.map_or(Ok(()), join)
+        self.tasks.join_next().await.map_or(Ok(()), |done| join(done)?)
     }
 
     async fn finish(mut self) -> Result<(), ResticError> {
@@ -130,7 +130,7 @@ where
 {
     let PackRead { pack, range, pieces } = request;
     match shared.repository.pack_range(pack, range.clone()).await {
-        Ok(bytes) => deliver(shared, (range.start, bytes), pieces, memory).await,
+        Ok(bytes) => deliver(shared, PackPart { start: range.start, bytes }, pieces, memory).await,
         // Only a part of the pack may be there, and what can be read of it is.
         Err(error @ ResticError::Damaged { .. }) if pieces.len() > 1 => {
             for piece in pieces {
@@ -149,10 +149,16 @@ where
     }
 }
 
+/// A part of a pack that was read.
+struct PackPart {
+    start: u64,
+    bytes: Bytes,
+}
+
 /// Decrypts the blobs of a range on a thread.
 async fn deliver<T, S>(
     shared: &Arc<Shared<S>>,
-    (start, bytes): (u64, Bytes),
+    part: PackPart,
     pieces: Vec<PlannedBlob<T>>,
     memory: OwnedSemaphorePermit,
 ) -> Result<(), ResticError>
@@ -160,6 +166,7 @@ where
     T: Send + Sync + 'static,
     S: Sink<T>,
 {
+    let PackPart { start, bytes } = part;
     let _thread = shared.threads.acquire().await.map_err(|_| ResticError::Cancelled)?;
     let shared = shared.clone();
     blocking(move || {

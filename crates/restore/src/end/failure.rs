@@ -37,7 +37,7 @@ pub async fn record_failure(mut restore: Restore, settings: &Settings, env: &Env
     let results = sidecar::encode(&closed.results).map_err(|e| StoreError::Encode("the results", e))?;
     let name = &restore.metadata.name;
     // It may have failed before it had claimed its name.
-    match Box::pin(claim(&restore, settings, env)).await {
+    match Box::pin(claim(&restore, None, settings, env)).await {
         Err(RestoreError::Store(taken @ StoreError::RestoreNameTaken { .. })) => {
             tracing::warn!(restore = name, error = %taken, "the log and the results of a failed restore are not stored");
             return Ok(restore);

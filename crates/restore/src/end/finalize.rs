@@ -1,5 +1,6 @@
 //! Ends a restore whose operations have ended (velero: pkg/controller/restore_finalizer_controller.go).
 
+use crate::end::claim::note_end;
 use crate::end::look_after::read;
 use crate::end::record::log_content;
 use crate::state::env::Env;
@@ -38,9 +39,11 @@ pub async fn finalize(restore: Restore, patience: Duration, env: &Env) -> Result
     if !Box::pin(group_stubs::remove(&restore, patience, env)).await? {
         return Ok(restore);
     }
-    let trace = &env.operation.trace;
+    let trace = env.operation.trace();
     trace.begin(subject(&restore));
-    trace.stage("finalize", Box::pin(end(restore, has_failed, env))).await
+    let ended = trace.stage("finalize", Box::pin(end(restore, has_failed, env))).await?;
+    note_end(&ended, env).await;
+    Ok(ended)
 }
 
 async fn end(mut restore: Restore, has_failed: bool, env: &Env) -> Result<Restore, StoreError> {

@@ -152,6 +152,8 @@ pub(crate) struct ObjectsOutcome {
     pub(crate) operations: Arc<Operations>,
     /// Commands that were due in pods.
     pub(crate) hooks: HookTally,
+    /// Notes for the results.
+    pub(crate) notes: Vec<String>,
     /// Files that came into volumes through pods.
     pub(crate) files: Vec<FileOutcome>,
     /// Objects that were not looked at, because it ended early.

@@ -180,11 +180,11 @@ impl<'a> Owners<'a> {
         let (mut found, mut missing) = (Vec::new(), Vec::new());
         for reference in references {
             match self.owner(key, reference).await? {
-                Ok(owner) if owner["uid"] == metadata["uid"] => {
+                FoundOwner::Reference(owner) if owner["uid"] == metadata["uid"] => {
                     missing.push(format!("{} cannot own itself", name(&owner)));
                 }
-                Ok(owner) => found.push(owner),
-                Err(why) => missing.push(why),
+                FoundOwner::Reference(owner) => found.push(owner),
+                FoundOwner::Missing(why) => missing.push(why),
             }
         }
         let Merged { references, left_out } = merge(&in_cluster, found);
@@ -199,28 +199,36 @@ impl<'a> Owners<'a> {
         Ok(OwnerOutcome::Except(missing))
     }
 
-    /// Returns the reference to an owner in the cluster, or the reason why there is none, for people. The owner is in
-    /// the namespace of the object that it owns, or in none.
-    async fn owner(&self, key: &ObjectKey, reference: &OwnerReference) -> Result<Result<Value, String>, ClusterError> {
+    /// Looks for an owner in the cluster. It is in the namespace of the object that it owns, or in none.
+    async fn owner(&self, key: &ObjectKey, reference: &OwnerReference) -> Result<FoundOwner, ClusterError> {
         let (kind, name) = (reference.kind(), reference.name());
         let Some(resource) = reference.served(&self.context.scope.catalog) else {
-            return Ok(Err(format!("the cluster does not serve the type of {kind} {name}")));
+            return Ok(FoundOwner::Missing(format!("the cluster does not serve the type of {kind} {name}")));
         };
         let namespace = key.namespace.as_deref().filter(|_| resource.namespaced);
         if resource.namespaced && namespace.is_none() {
-            return Ok(Err(format!("{kind} {name} lies in a namespace, and it in none")));
+            return Ok(FoundOwner::Missing(format!("{kind} {name} lies in a namespace, and it in none")));
         }
         let is_namespace = resource.group_resource().is_namespaces();
         let name = if is_namespace { self.context.scope.namespace(name) } else { name };
         let Some(body) = self.context.env.cluster.get(resource, namespace, name).await? else {
-            return Ok(Err(format!("{kind} {name} is not in the cluster")));
+            return Ok(FoundOwner::Missing(format!("{kind} {name} is not in the cluster")));
         };
         let owner: Value = serde_json::from_slice(&body).unwrap_or_default();
         if TerminatingObject::of(&owner).is_some() {
-            return Ok(Err(format!("{kind} {name} is being deleted")));
+            return Ok(FoundOwner::Missing(format!("{kind} {name} is being deleted")));
         }
-        Ok(Ok(reference.to(resource, name, owner["metadata"]["uid"].as_str().unwrap_or_default())))
+        let uid = owner["metadata"]["uid"].as_str().unwrap_or_default();
+        Ok(FoundOwner::Reference(reference.to(resource, name, uid)))
     }
+}
+
+/// The result of the look for one owner.
+enum FoundOwner {
+    /// The reference to it, with its UID in the cluster.
+    Reference(Value),
+    /// The reason why there is none, for people.
+    Missing(String),
 }
 
 /// A restored object that had owners in the backup.

@@ -32,6 +32,7 @@ pub(crate) async fn record(
     let broken_off = walked.broken_off.take();
     let (_, planned) = env.operation.progress.get();
     let spec = restore.spec.clone();
+    let notes = std::mem::take(&mut walked.notes);
     let listed = ItemListing::of(&walked, &spec);
     let items = listed.len();
     let ended_early = format!(
@@ -82,7 +83,8 @@ pub(crate) async fn record(
     if let Some(why) = files.unstored.first() {
         env.operation.journal.error(&ResultScope::Velero, why.as_str());
     }
-    let ClosedJournal { results, warnings, errors, .. } = env.operation.journal.close();
+    let ClosedJournal { mut results, warnings, errors, .. } = env.operation.journal.close();
+    results.notes = notes;
     let status = &mut restore.status;
     count(status, warnings, errors);
     let items = i64::try_from(items).unwrap_or(i64::MAX);

@@ -5,13 +5,17 @@
 //! there before keeps what it holds, and one that a killed restore has left is filled by the next.
 
 use crate::actions::awaits_files;
+use crate::object::apply::ActionSelection;
+use crate::object::desired::Desired;
 use crate::object::refused::Refused;
 use crate::state::item_result::ItemResult;
+use crate::volumes::mounting_pods::MountingPod;
 use crate::walk::context::RestoreContext;
 use lifeboat_api::well_known::ANNOTATION_AWAITS_FILES;
 use lifeboat_cluster::MergePatch;
 use lifeboat_object::{ApiResource, GroupResource, ObjectKey};
-use lifeboat_volume::mover_pod::{ClaimToFill, FilledClaim, MoverPods};
+use lifeboat_store::StoreError;
+use lifeboat_volume::mover_pod::{ClaimToFill, FilledClaim, MoverPlacement, MoverPods, UnfilledClaim, UnfilledState};
 use serde_json::{Value, json};
 
 /// The next step of the user after a claim that was not filled.
@@ -30,7 +34,8 @@ pub(crate) struct WrittenClaim<'a> {
 /// Fills an object that was written, where it is a claim that a pod of the restore fills. Gives the outcome for the object.
 ///
 /// # Errors
-/// [`Refused`]: the claim was not filled. One that this restore has made is deleted then, so that nothing starts on it.
+/// [`Refused`]: the claim was not filled. One that this restore has made is deleted then, so that nothing starts on it, unless only the time
+/// was over.
 pub(crate) async fn fill(context: &RestoreContext, written: WrittenClaim<'_>) -> Result<ItemResult, Refused> {
     let WrittenClaim { source, target, from_backup, result } = written;
     let volumes = &context.builder.volumes;
@@ -50,6 +55,11 @@ pub(crate) async fn fill(context: &RestoreContext, written: WrittenClaim<'_>) ->
     if !awaits_files(&claim) {
         return Ok(result);
     }
+    let mounting = volumes.mounting.of(source);
+    let placement = match mounting {
+        Some(pod) => placement(context, source, pod).await?,
+        None => MoverPlacement::default(),
+    };
     let claim = ClaimToFill {
         namespace,
         name: &target.name,
@@ -57,23 +67,56 @@ pub(crate) async fn fill(context: &RestoreContext, written: WrittenClaim<'_>) ->
         is_block: claim["spec"]["volumeMode"] == "Block",
         copy: &copy,
         timeout: context.scope.options.files_timeout,
+        placement: &placement,
+        now: (context.env.operation.clock)(),
     };
     match until_filled(context, pods, claim).await? {
-        Ok(filled) => {
+        FillOutcome::Filled(filled) => {
             full(context, target, claim, &filled).await;
             Ok(result)
         }
-        Err(why) => {
+        FillOutcome::Failed(UnfilledClaim { why, state }) => {
             let kept = match result {
                 ItemResult::Created | ItemResult::Recreated => delete(context, claim).await,
                 _ => "the claim stays, with its annotation and half of its data".to_owned(),
             };
+            let held = mounting.filter(|_| state == UnfilledState::NotBegun && placement != MoverPlacement::default());
+            let held = held.map(|pod| format!("; it may run only where the pod {} of the restore may", pod.name));
+            let why = format!("{why}{}", held.unwrap_or_default());
             let text =
                 format!("error restoring {target}: its data is not brought from the repository: {why}; {kept}; {NEXT}");
             context.state.messages.error(target, &text);
             Err(Refused::Reported)
         }
     }
+}
+
+/// The end of a pod that fills a claim.
+enum FillOutcome {
+    /// The claim is full.
+    Filled(FilledClaim),
+    /// It is not full, as this says.
+    Failed(UnfilledClaim),
+}
+
+/// The nodes for the mover of a claim of the backup: those for this pod, as the restore is to make it, which mounts it afterwards.
+///
+/// # Errors
+/// [`Refused::Stopped`].
+async fn placement(context: &RestoreContext, claim: &ObjectKey, pod: &MountingPod) -> Result<MoverPlacement, Refused> {
+    let from_backup = match context.reader.load_to_restore(pod.row).await {
+        Ok(body) => serde_json::from_slice::<Value>(&body).unwrap_or_default(),
+        Err(StoreError::Stopped) => return Err(Refused::Stopped),
+        // It is read once more when its turn comes, and has its own error then.
+        Err(_) => return Ok(MoverPlacement::default()),
+    };
+    let pods = GroupResource::new("", "pods");
+    let key = context.scope.target_of(&ObjectKey::new(pods, claim.namespace.as_deref(), &pod.name));
+    let desired = context.builder.desired(&context.scope, &key, &from_backup, ActionSelection::Pure).await;
+    Ok(match desired {
+        Ok(Desired::Object(pod)) => MoverPlacement::of_pod(&pod.item),
+        _ => MoverPlacement::of_pod(&from_backup),
+    })
 }
 
 /// Fills the claim. It waits beside the attempts that can go on.
@@ -84,14 +127,16 @@ async fn until_filled(
     context: &RestoreContext,
     pods: &MoverPods,
     claim: ClaimToFill<'_>,
-) -> Result<Result<FilledClaim, String>, Refused> {
+) -> Result<FillOutcome, Refused> {
     let (restore, env) = (&context.scope.restore, &context.env);
     let _slot = context.state.attempts.wait_slots.step();
     let claimed = format!("{}/{}", claim.namespace, claim.name);
     let fields = [("claim", &*claimed), ("snapshot", &*claim.copy.snapshot_id)];
     env.operation.journal.info("Filling a claim from a repository by a pod", &fields);
     tokio::select! {
-        filled = pods.fill(claim, restore, &env.cluster) => Ok(filled),
+        filled = pods.fill(claim, restore, &env.cluster) => {
+            Ok(filled.map_or_else(FillOutcome::Failed, FillOutcome::Filled))
+        }
         () = context.stop.wait() => {
             if let Err(why) = pods.remove(claim, restore, &env.cluster).await {
                 tracing::warn!("{why}");

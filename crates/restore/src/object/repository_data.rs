@@ -38,7 +38,7 @@ pub(crate) fn check_claims(
     for name in &files.after {
         let first = known::pod(namespace, name);
         let in_cluster = context.scope.target_of(&first);
-        let why = match state.files.claims_through(in_cluster.namespace.as_deref().unwrap_or_default(), name) {
+        let why = match state.pods.files.claims_through(in_cluster.namespace.as_deref().unwrap_or_default(), name) {
             Some(ClaimsFilled::Yes) => continue,
             Some(ClaimsFilled::No(why)) => why,
             Some(ClaimsFilled::NotYet) => match Instant::now() < state.attempts.filling.until() {
@@ -114,7 +114,7 @@ fn fill_pod(context: &RestoreContext, source: &ObjectKey, target: &ObjectKey, in
         );
     }
     if !filled.is_empty() {
-        context.state.files.begin(RestoredPod { in_cluster, source_namespace, volumes: &filled });
+        context.state.pods.files.begin(RestoredPod { in_cluster, source_namespace, volumes: &filled });
         // A run again has to know how they ended.
         messages.leave_open(target);
     }

@@ -1,6 +1,7 @@
 //! The patch by which the policy `update` makes an object match the backup. Pure.
 
 use crate::object::identity_fields::{remove_restore_labels, strip};
+use lifeboat_api::well_known::ANNOTATION_AWAITS_FILES;
 use lifeboat_object::Quantity;
 use lifeboat_patch::owned::owned_fields;
 use lifeboat_patch::restored::group;
@@ -53,7 +54,10 @@ fn sides(desired: &Value, in_cluster: &Value) -> (Value, Value) {
     match (group(desired), desired["kind"].as_str().unwrap_or_default()) {
         ("", "Service") => keep_node_ports(&mut to, &from),
         ("", "Pod") => keep_job_tracking(&mut to, &from),
-        ("", "PersistentVolumeClaim") => keep_request(&mut to, &from),
+        ("", "PersistentVolumeClaim") => {
+            keep_request(&mut to, &from);
+            keep_mark(&mut to, &from);
+        }
         _ => {}
     }
     for pointer in owned_fields(desired, in_cluster) {
@@ -125,6 +129,15 @@ fn keep_request(to: &mut Value, from: &Value) {
     let asked = |claim: &Value| claim.pointer(REQUEST).and_then(Value::as_str).and_then(Quantity::parse);
     if asked(to).zip(asked(from)).is_some_and(|(copy, there)| copy.exceeds(there)) {
         keep(to, from, REQUEST);
+    }
+}
+
+/// Lets a claim wait for its data as it does in the cluster. The mark is put on when a claim is made, for it says that nothing in the claim
+/// is worth keeping; one that came to be in the meantime holds data of its own. And only those take it off who have filled the claim.
+fn keep_mark(to: &mut Value, from: &Value) {
+    let pointer = format!("/metadata/annotations/{}", ANNOTATION_AWAITS_FILES.replace('/', "~1"));
+    if to.pointer(&pointer) != from.pointer(&pointer) {
+        keep(to, from, &pointer);
     }
 }
 
@@ -287,6 +300,25 @@ mod tests {
             ),
         ] {
             assert_eq!(patch(&desired, &restored), expected, "{desired}");
+        }
+    }
+
+    #[test]
+    fn a_claim_waits_for_its_files_as_it_does_in_the_cluster() {
+        let claim = |annotations: Value| json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c", "annotations": annotations}});
+        let bare = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c"}});
+        let mark = "lifeboat.io/awaits-files";
+        let waits = claim(json!({mark: "true"}));
+        for (desired, in_cluster, expected) in [
+            // It was made by somebody else after the restore had looked.
+            (&waits, &bare, None),
+            (&waits, &claim(json!({"a": "2"})), Some(json!({"metadata": {"annotations": {"a": null}}}))),
+            (&claim(json!({mark: "true", "a": "1"})), &bare, Some(json!({"metadata": {"annotations": {"a": "1"}}}))),
+            // An earlier restore has made it, and its files have not come.
+            (&bare, &waits, None),
+            (&claim(json!({"a": "1"})), &waits, Some(json!({"metadata": {"annotations": {"a": "1"}}}))),
+        ] {
+            assert_eq!(patch(desired, in_cluster), expected, "{desired} over {in_cluster}");
         }
     }
 

@@ -196,7 +196,7 @@ impl ClusterWriter<'_> {
                 Err(e) => self.0.state.messages.error(key, &e),
             }
         }
-        if self.0.state.commands.begin(key, in_cluster).await {
+        if self.0.state.pods.commands.begin(key, in_cluster).await {
             // A run again has to know whether they have run.
             self.0.state.messages.leave_open(key);
         }

@@ -9,7 +9,7 @@ use crate::plan::companions::{Companions, PreviewedItem};
 use crate::plan::planned::{Planned, PreviewItem};
 use crate::plan::required_objects::RequiredObjects;
 use crate::plan::target_namespaces::TargetNamespaces;
-use crate::request::settings::{Request, check_source, prepare_preview};
+use crate::request::settings::{Request, prepare_preview};
 use crate::state::attempt::SourceObject;
 use crate::state::claimed_rows::ClaimedRows;
 use crate::state::env::Env;
@@ -23,6 +23,7 @@ use crate::walk::levels::Level;
 use crate::walk::prefetch::PrefetchedState;
 use crate::walk::preparation::PreparedRestore;
 use crate::walk::read::StateDigest;
+use crate::walk::source::read_source;
 use futures::{Stream, TryStreamExt};
 use item::{ItemPreviewer, ended};
 use lifeboat_api::ExistingResourcePolicy;
@@ -77,8 +78,7 @@ async fn whole_preview(
     out: mpsc::Sender<PreviewItem>,
 ) -> Result<PreviewEnd, RestoreError> {
     let restore = prepare_preview(request)?;
-    let backup = env.store.backup(&restore.spec.backup_name).await?;
-    check_source(&backup)?;
+    let backup = read_source(&restore.spec.backup_name, env).await?;
     let mut prepared = PreparedRestore::begin(request, &restore, env).await?;
     env.operation.progress.found(prepared.levels.iter().map(|level| level.items.len() as u64).sum());
     env.operation.progress.found_all();

@@ -3,7 +3,7 @@
 
 use crate::request::existing_policies::ExistingPolicies;
 use crate::request::priorities::Priorities;
-use lifeboat_api::{Backup, Duration, ExistingResourcePolicy, Features, Restore, RestoreSpec};
+use lifeboat_api::{Backup, BackupPhase, Duration, ExistingResourcePolicy, Features, Restore, RestoreSpec};
 use lifeboat_archive::ReadLimits;
 use lifeboat_hook::RestoreHooks;
 use lifeboat_object::GroupResource;
@@ -231,19 +231,41 @@ fn is_digest(text: &str) -> bool {
     digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 }
 
-/// Checks that a backup can be restored from.
+/// Checks that a Backup of a cluster can be restored from: it has ended.
 ///
 /// # Errors
 /// Its phase, when not.
 pub fn check_source(backup: &Backup) -> Result<(), ValidationErrors> {
     match backup.status.phase {
         Some(phase) if phase.has_contents() => Ok(()),
-        phase => Err(ValidationErrors(vec![format!(
-            "backup \"{}\" is in phase \"{}\" and cannot be used as a restore source",
-            backup.metadata.name,
-            phase.map_or_else(String::new, |p| format!("{p:?}"))
-        )])),
+        phase => Err(refused(backup, phase)),
     }
+}
+
+/// Checks that the record of a backup in a bucket can be restored from. Also one that waits for operations: the cluster that waited may be
+/// lost, and all that was saved before is there.
+///
+/// # Errors
+/// Its phase, when not.
+pub fn check_record(record: &Backup) -> Result<(), ValidationErrors> {
+    match record.status.phase {
+        Some(phase) if phase.has_contents() || waits(phase) => Ok(()),
+        phase => Err(refused(record, phase)),
+    }
+}
+
+fn waits(phase: BackupPhase) -> bool {
+    phase.waits_for_operations() || phase.is_finalizing()
+}
+
+fn refused(backup: &Backup, phase: Option<BackupPhase>) -> ValidationErrors {
+    let is_made = phase.is_some_and(|phase| phase == BackupPhase::InProgress || waits(phase));
+    ValidationErrors(vec![format!(
+        "backup \"{}\" is in phase \"{}\" and cannot be used as a restore source{}",
+        backup.metadata.name,
+        phase.map_or("", BackupPhase::as_str),
+        if is_made { ": it is still being made" } else { "" }
+    )])
 }
 
 #[cfg(test)]

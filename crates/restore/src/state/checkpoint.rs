@@ -42,9 +42,7 @@ struct StoredCheckpoint {
 #[derive(Debug)]
 pub(crate) struct Checkpoint {
     records: Arc<dyn Records>,
-    restore_uid: String,
-    archive: String,
-    rows: usize,
+    subject: CheckpointSubject,
     /// Two bits a row, the lowest first: 0 for not done.
     done: Vec<u8>,
     /// The namespaces of the cluster that objects were restored into.
@@ -52,6 +50,14 @@ pub(crate) struct Checkpoint {
     resumed: bool,
     unsaved: usize,
     saved: Instant,
+}
+
+/// The restore and the archive that a checkpoint is of.
+#[derive(Debug)]
+struct CheckpointSubject {
+    restore_uid: String,
+    archive: String,
+    rows: usize,
 }
 
 impl Checkpoint {
@@ -68,9 +74,7 @@ impl Checkpoint {
     ) -> (Self, Option<String>) {
         let mut checkpoint = Self {
             records,
-            restore_uid: restore_uid.to_owned(),
-            archive: archive.to_owned(),
-            rows,
+            subject: CheckpointSubject { restore_uid: restore_uid.to_owned(), archive: archive.to_owned(), rows },
             done: vec![0; rows.div_ceil(4)],
             namespaces: Arc::default(),
             resumed: false,
@@ -89,9 +93,9 @@ impl Checkpoint {
         let stored: StoredCheckpoint = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
         let done = STANDARD.decode(&stored.done).map_err(|e| e.to_string())?;
         if stored.format != FORMAT
-            || stored.restore_uid != self.restore_uid
-            || stored.archive != self.archive
-            || stored.rows != self.rows
+            || stored.restore_uid != self.subject.restore_uid
+            || stored.archive != self.subject.archive
+            || stored.rows != self.subject.rows
             || done.len() != self.done.len()
         {
             return Err("it is of another restore, or the archive was rewritten since".to_owned());
@@ -105,9 +109,9 @@ impl Checkpoint {
     fn encode(&self) -> Vec<u8> {
         let stored = StoredCheckpoint {
             format: FORMAT.to_owned(),
-            restore_uid: self.restore_uid.clone(),
-            archive: self.archive.clone(),
-            rows: self.rows,
+            restore_uid: self.subject.restore_uid.clone(),
+            archive: self.subject.archive.clone(),
+            rows: self.subject.rows,
             done: STANDARD.encode(&self.done),
             namespaces: self.namespaces.all(),
         };

@@ -29,12 +29,17 @@ pub(crate) struct RestoreState {
     pub(crate) notes: ItemNotes,
     /// The groups of snapshots that are restored.
     pub(crate) groups: SnapshotGroups,
-    /// The commands of pods that are made.
-    pub(crate) commands: PodCommands,
-    /// The files that come into volumes through pods that are made.
-    pub(crate) files: FileRestores,
+    pub(crate) pods: PodWork,
     /// Set when resuming a restore of which an earlier run was cut off.
     pub(crate) is_resumed: bool,
+}
+
+/// The work that goes on in pods that are made, beside the levels that follow.
+pub(crate) struct PodWork {
+    /// Their commands.
+    pub(crate) commands: PodCommands,
+    /// The files that come into volumes through them.
+    pub(crate) files: FileRestores,
 }
 
 /// State of all attempts: what is kept from one attempt at an object to the next, and the slots of those that wait.

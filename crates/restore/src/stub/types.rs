@@ -26,7 +26,7 @@ const fn without_status(all: Type) -> Type {
 }
 
 /// Of one group and version after the other, and of each group the preferred version first.
-pub(super) const TYPES: [Type; 20] = [
+pub(super) const TYPES: [Type; 21] = [
     of_cluster(served("", "v1", "namespaces", "Namespace")),
     served("", "v1", "configmaps", "ConfigMap"),
     served("", "v1", "pods", "Pod"),
@@ -44,6 +44,7 @@ pub(super) const TYPES: [Type; 20] = [
     of_cluster(served("networking.k8s.io", "v1", "ipaddresses", "IPAddress")),
     without_status(served("velero.io", "v1", "schedules", "Schedule")),
     without_status(served("velero.io", "v1", "restores", "Restore")),
+    without_status(served("velero.io", "v1", "backups", "Backup")),
     without_status(served("velero.io", "v1", "podvolumerestores", "PodVolumeRestore")),
     without_status(served("velero.io", "v1", "backuprepositories", "BackupRepository")),
     without_status(served("velero.io", "v2alpha1", "datadownloads", "DataDownload")),

@@ -1,5 +1,6 @@
 //! The volumes of a restore: the ones that are provisioned anew, made from native snapshots, or come back as they are.
 
+use crate::volumes::mounting_pods::MountingPods;
 use crate::volumes::native::NativeVolumeRestore;
 use crate::volumes::retained::RetainedVolumes;
 use lifeboat_volume::data_movement::restore::DownloadSettings;
@@ -20,4 +21,6 @@ pub(crate) struct RestoredVolumes {
     pub(crate) downloads: DownloadSettings,
     /// The movers that the restore starts itself.
     pub(crate) pods: Option<Arc<MoverPods>>,
+    /// The pods that mount the claims which these fill.
+    pub(crate) mounting: MountingPods,
 }

@@ -24,6 +24,7 @@ use crate::walk::prefetch::Prefetch;
 use crate::walk::read::{Contents, Facts, Kinds, ScanRules, StateDigest, filter_namespace, namespaces_in, scan};
 use crate::walk::same_target::SameTarget;
 use crate::walk::scope::{FilterInput, RestoreOptions, RestoreScope, SelectedRows};
+use crate::walk::source::settle_volumes;
 use crate::walk::versions::{ChosenRows, VersionPriorities, choose};
 use futures::FutureExt;
 use lifeboat_action::ActionError;
@@ -31,6 +32,7 @@ use lifeboat_api::Restore;
 use lifeboat_api::well_known::ANNOTATION_POD_VOLUME_TIMEOUT;
 use lifeboat_archive::index::Row;
 use lifeboat_archive::layout::BackupFile;
+use lifeboat_archive::volume_info::BackupVolumeInfo;
 use lifeboat_hook::RestoreHooks;
 use lifeboat_object::{ApiResource, Catalog, GroupResource, ObjectKey, ResultScope, chain};
 use lifeboat_select::{ResourcePolicies, RestoreFilter, RestoredFacts, SelectorError};
@@ -177,6 +179,7 @@ impl PreparedRestore {
                 retained,
                 downloads,
                 pods: request.settings.movers.pods.clone(),
+                mounting: contents.mounting,
             }),
             modifiers,
             schemas: Arc::new(Schemas::new(&env.cluster)),
@@ -352,8 +355,11 @@ async fn origin(restore: &Restore, env: &Env) -> Result<Option<BackupOrigin>, Re
 
 async fn recorded(restore: &Restore, env: &Env) -> Result<RecordedVolumes, StoreError> {
     let backup = &restore.spec.backup_name;
+    let infos = env.store.backup_file(backup, BackupFile::VolumeInfo).await?;
+    let mut infos: Vec<BackupVolumeInfo> = infos.unwrap_or_default();
+    settle_volumes(backup, &mut infos, env).await?;
     let files = VolumeFiles {
-        infos: env.store.backup_file(backup, BackupFile::VolumeInfo).await?.unwrap_or_default(),
+        infos,
         native: env.store.backup_file(backup, BackupFile::VolumeSnapshots).await?.flatten().unwrap_or_default(),
         pod_volumes: env.store.backup_file(backup, BackupFile::PodVolumeBackups).await?.flatten().unwrap_or_default(),
         snapshots: env.store.backup_file(backup, BackupFile::CsiVolumeSnapshots).await?.flatten().unwrap_or_default(),

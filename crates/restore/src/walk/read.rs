@@ -3,6 +3,7 @@
 use crate::object::job_pods::{JobPods, SeenJobs, has_ended};
 use crate::object::owner_references::has_owners;
 use crate::state::env::Env;
+use crate::volumes::mounting_pods::MountingPods;
 use crate::volumes::report::VolumeTreatments;
 use lifeboat_archive::index::Row;
 use lifeboat_archive::native_snapshot::NativeSnapshot;
@@ -10,8 +11,8 @@ use lifeboat_object::{GroupResource, Head, ObjectKey};
 use lifeboat_select::{RestoreFilter, RestoredFacts};
 use lifeboat_store::{Archive, StoreError};
 use lifeboat_volume::{
-    FilesOfPods, MovedSnapshot, PodFiles, RecordedVolumes, RestoreMeans, RestoreMethod, RetainedVolume, SavedVolume,
-    plan_volume,
+    FilesOfPods, MovedSnapshot, Movers, PodFiles, RecordedVolumes, RestoreMeans, RestoreMethod, RetainedVolume,
+    SavedVolume, plan_volume,
 };
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -43,6 +44,8 @@ pub(crate) struct Contents {
     pub(crate) job_pods: JobPods,
     /// The files of the volumes of pods.
     pub(crate) files: Arc<FilesOfPods>,
+    /// The pods that mount claims; empty where the restore starts no movers itself.
+    pub(crate) mounting: MountingPods,
 }
 
 /// Facts about one object for planning and checking; the object is read again when its turn comes.
@@ -131,6 +134,9 @@ pub(crate) async fn scan(
                 uploads.extend(upload.map(|upload| (name_of(&key), upload)));
             }
             "pods" if included && !is_completed(&key.resource, &object) => {
+                if means.movers == Movers::Pods {
+                    out.mounting.note(&key, item.row, &object);
+                }
                 let name = (key.namespace.clone().unwrap_or_default(), key.name.clone());
                 pods.extend(PodFiles::of(&object, recorded, means.movers).map(|files| (name, files)));
             }

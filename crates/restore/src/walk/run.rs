@@ -1,6 +1,6 @@
 //! Runs a restore, from the archive of its backup to the last object.
 
-use crate::end::claim::claim;
+use crate::end::claim::{claim, give_signs, note_run, reading};
 use crate::end::outcome::{ObjectsOutcome, Outcome, RestoreError};
 use crate::end::owners::Owners;
 use crate::end::record::record;
@@ -9,14 +9,14 @@ use crate::object::answer_cache::AnswerCache;
 use crate::object::namespaces::Namespaces;
 use crate::plan::cluster_only;
 use crate::plan::confirmed::ConfirmedPlan;
-use crate::request::settings::{Request, check_source, prepare};
+use crate::request::settings::{Request, prepare};
 use crate::state::checkpoint::Checkpoint;
 use crate::state::claimed_rows::ClaimedRows;
 use crate::state::env::Env;
 use crate::state::item_result::{HandledItem, ItemResult};
 use crate::state::messages::Messages;
 use crate::state::operations::Operations;
-use crate::state::restore_state::{AttemptMemory, ItemNotes, RestoreState};
+use crate::state::restore_state::{AttemptMemory, ItemNotes, PodWork, RestoreState};
 use crate::state::terminating::TerminationWaits;
 use crate::state::wait::WaitBudget;
 use crate::state::wait_slots::WaitSlots;
@@ -28,6 +28,7 @@ use crate::walk::execute::{LevelResult, level, pass_over};
 use crate::walk::made_anew::look_again;
 use crate::walk::preparation::PreparedRestore;
 use crate::walk::scope::RestoreScope;
+use crate::walk::source::read_source;
 use lifeboat_api::{Restore, RestorePhase, Time};
 use lifeboat_archive::index::Row;
 use lifeboat_archive::layout::replaced_prefix;
@@ -50,7 +51,7 @@ use std::sync::Arc;
 /// # Errors
 /// [`RestoreError`].
 pub async fn run(request: &Request, env: &Env) -> Result<Outcome, RestoreError> {
-    let trace = &env.operation.trace;
+    let trace = env.operation.trace();
     trace.begin(subject(&request.restore));
     trace.attempt(u32::try_from(request.restore.status.attempt).unwrap_or_default().max(1));
     let outcome = Box::pin(to_its_end(request, env)).await;
@@ -73,15 +74,25 @@ pub(crate) fn subject(restore: &Restore) -> Subject<'_> {
 
 async fn to_its_end(request: &Request, env: &Env) -> Result<Outcome, RestoreError> {
     let mut restore = prepare(request)?;
-    check_source(&env.store.backup(&restore.spec.backup_name).await?)?;
+    let backup = read_source(&restore.spec.backup_name, env).await?;
     // A restore that was cut off keeps the time at which it began.
     restore.status.start_timestamp.get_or_insert(Time::new((env.operation.clock)()));
     restore.status.phase = Some(RestorePhase::InProgress);
     let owner = tokio::select! {
-        owner = Box::pin(claim(&restore, &request.settings, env)) => owner?,
+        owner = Box::pin(claim(&restore, Some(reading(&backup, env)), &request.settings, env)) => owner?,
         () = env.operation.cancel.cancelled() => return Err(RestoreError::Cancelled),
     };
-    let outcome = Box::pin(claimed(request, restore, &owner, env)).await;
+    let outcome = tokio::select! {
+        outcome = Box::pin(claimed(request, restore, &owner, env)) => outcome,
+        () = give_signs(&owner, env) => Err(RestoreError::Cancelled),
+    };
+    // One that broke off is run again. Where its files could not be put, nothing can be noted either.
+    if let Ok(ended) = &outcome
+        && ended.broken_off.is_none()
+        && ended.unstored.is_empty()
+    {
+        note_run(&ended.restore, &owner, ended.is_pending(), env).await;
+    }
     if let Err(RestoreError::Invalid(_)) = &outcome
         && let Err(e) = env.store.release_restore(&owner).await
     {
@@ -101,23 +112,32 @@ async fn claimed(
         pinned = Box::pin(ConfirmedPlan::begin(request, &restore, env)) => pinned?.map(Arc::new),
         () = env.operation.cancel.cancelled() => return Err(RestoreError::Cancelled),
     };
-    let walked = Box::pin(run_stages(request, &restore, pinned, env)).await?;
+    let mut walked = Box::pin(run_stages(request, &restore, pinned, env)).await?;
     let has_stubs = walked.has_stubs;
-    let originals = walked.originals();
-    if originals > 0 {
-        let until = owner.keep_replaced_until.to_string();
-        let (count, place) = (originals.to_string(), replaced_prefix(&restore.metadata.name));
-        let fields = [("items", &*count), ("place", &*place), ("until", &*until)];
-        let text = "What was recreated or removed is kept as it was, also when the restore and its backup are deleted";
-        env.operation.journal.info(text, &fields);
+    if let Some(note) = originals_stay(walked.originals(), owner) {
+        env.operation.journal.info(&note, &[]);
+        walked.notes.push(note);
     }
     let withheld = withheld(owner, env).await;
-    let outcome = env.operation.trace.stage("record", Box::pin(record(restore, walked, withheld, env))).await?;
+    let outcome = env.operation.trace().stage("record", Box::pin(record(restore, walked, withheld, env))).await?;
     // Of one that is not run again and not finalized, nobody else removes them.
     if has_stubs && !outcome.is_pending() && outcome.broken_off.is_none() {
         group_stubs::remove_now(&outcome.restore, true, env).await;
     }
     Ok(outcome)
+}
+
+/// The note that the originals of so many objects stay, where and until when; `None` when there are none.
+fn originals_stay(count: usize, owner: &RestoreOwner) -> Option<String> {
+    let (until, place) = (Time::new(owner.keep_replaced_until), replaced_prefix(&owner.name));
+    let objects = match count {
+        0 => return None,
+        1 => "1 object that was recreated or removed is".to_owned(),
+        count => format!("{count} objects that were recreated or removed are"),
+    };
+    Some(format!(
+        "{objects} kept as before, below {place} in the bucket, until {until}, also when the restore and its backup are deleted"
+    ))
 }
 
 /// The reason for which the files of a restore that has done its work are not stored: its name is another restore's by now, or nobody
@@ -143,7 +163,7 @@ async fn run_stages(
     env: &Env,
 ) -> Result<ObjectsOutcome, RestoreError> {
     let mut prepared = tokio::select! {
-        begun = env.operation.trace.stage("read", Box::pin(PreparedRestore::begin(request, restore, env))) => begun?,
+        begun = env.operation.trace().stage("read", Box::pin(PreparedRestore::begin(request, restore, env))) => begun?,
         () = env.operation.cancel.cancelled() => return Err(RestoreError::Cancelled),
     };
     let operations = Arc::new(Operations::new(Arc::clone(&prepared.scope.restore), &env.operation));
@@ -152,12 +172,12 @@ async fn run_stages(
     env.operation.progress.found(prepared.levels.iter().map(|level| level.items.len() as u64).sum());
     env.operation.progress.found_all();
     let state = Arc::new(new_state(&prepared, Arc::clone(&operations), plan.clone(), &checkpoint)?);
-    state.commands.load().await;
+    state.pods.commands.load().await;
     let volumes = Arc::clone(&prepared.builder.volumes);
     volumes.native.load().await;
     let context = RestoreContext::new(&prepared, Arc::clone(&state), plan);
     let levels = Box::pin(levels(&mut prepared, Arc::new(context), &mut checkpoint));
-    let reached = env.operation.trace.stage("levels", levels).await;
+    let reached = env.operation.trace().stage("levels", levels).await;
     let reached = reached.map(|(mut result, context)| {
         result.done.extend(done_before(&context.scope.archive, &state.claimed, &checkpoint));
         (result, context)
@@ -194,9 +214,9 @@ async fn run_stages(
         save(&mut checkpoint, env).await;
     }
     let (files, hooks) = match (&broken_off, &reached) {
-        (None, Ok(_)) => tokio::join!(state.files.end(), state.commands.end()),
+        (None, Ok(_)) => tokio::join!(state.pods.files.end(), state.pods.commands.end()),
         // Another run comes back to the pods.
-        _ => tokio::join!(state.files.break_off(), state.commands.break_off()),
+        _ => tokio::join!(state.pods.files.break_off(), state.pods.commands.break_off()),
     };
     let moves = !files.is_empty() || operations.count() > 0;
     if moves
@@ -220,6 +240,7 @@ async fn run_stages(
         operations,
         hooks,
         files,
+        notes: Vec::new(),
         not_looked_at,
         broken_off,
     })
@@ -253,8 +274,10 @@ fn new_state(
         },
         notes: ItemNotes::default(),
         groups: SnapshotGroups::new(prepared.contents.groups.clone(), env),
-        commands: PodCommands::new(Arc::clone(&scope.hooks), longest_hook, env),
-        files: FileRestores::new(&env.cluster, &env.operation, file_settings(prepared)),
+        pods: PodWork {
+            commands: PodCommands::new(Arc::clone(&scope.hooks), longest_hook, env),
+            files: FileRestores::new(&env.cluster, &env.operation, file_settings(prepared)),
+        },
         is_resumed,
     })
 }
@@ -419,6 +442,8 @@ mod limits;
 #[cfg(test)]
 mod mover_pods;
 #[cfg(test)]
+mod reader_pods;
+#[cfg(test)]
 mod repository_data;
 #[cfg(test)]
 mod retained_volumes;
@@ -426,3 +451,5 @@ mod retained_volumes;
 mod rules;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod unfinished;

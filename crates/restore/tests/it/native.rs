@@ -393,7 +393,7 @@ async fn the_claim_of_a_missing_snapshot_is_held_back_and_reported() {
     let ground = Ground::start(&objects, &[velero(&[("pv-a", "east", "")]), (BackupFile::VolumeInfo, info)]).await;
     let outcome = ground.run().await;
     let [warnings, errors] = messages(&outcome);
-    let expected = "error restoring persistentvolumeclaims/shop/a: held back, because its snapshot was not taken when the backup was made; \
+    let expected = "error restoring persistentvolumeclaims/shop/a: held back, because its data was not saved when the backup was made; \
                     restore it from another backup, or restore it with --allow-empty-volumes (the annotation lifeboat.io/allow-empty-volumes: \"true\" of the restore) to get it without its data";
     assert_eq!((warnings, errors), (vec![], vec![expected.to_owned()]));
     assert_eq!((ground.volumes().await.len(), ground.claims().await), (0, texts(&[])));

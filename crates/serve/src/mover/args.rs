@@ -1,15 +1,14 @@
 //! Flags and set-up of the movers of volumes, which node agents run in pods, and of others that run in pods of their own.
 
-use super::role::{MoverEnv, Transfer};
+use super::transfer::{MoverEnv, Transfer};
 use crate::logrus::{self, LogFormat, LogLevel};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use lifeboat_api::Duration;
-use lifeboat_api::well_known::VARIABLE_SCRATCH;
+use lifeboat_api::well_known::{VARIABLE_MOVER_ATTEMPT, VARIABLE_SCRATCH};
 use lifeboat_bucket::Gates;
 use lifeboat_client::Client;
 use lifeboat_mover::protocol::{AccessPoint, TERMINATION_FILE, VolumeMode};
-use lifeboat_mover::snapshot::CheckpointTimes;
 use lifeboat_provider::ProviderSettings;
 use lifeboat_terminal::flags;
 use lifeboat_terminal::flags::globals::Globals;
@@ -31,6 +30,9 @@ pub(crate) struct MoverArgs {
     /// Longest wait for a single resource
     #[arg(long, value_parser = flags::positive_duration, value_name = "DURATION")]
     resource_timeout: Duration,
+    /// The number of this attempt
+    #[arg(long, env = VARIABLE_MOVER_ATTEMPT, value_name = "NUMBER", hide = true)]
+    attempt: Option<usize>,
     #[command(flatten)]
     pod: PodArgs,
 }
@@ -81,7 +83,7 @@ impl MoverArgs {
             bail!("the name of the resource and --volume-path must not be empty");
         }
         let volume = AccessPoint { by_path: self.volume_path.clone(), volume_mode: mode };
-        Ok(Transfer { name: resource.to_owned(), volume })
+        Ok(Transfer { name: resource.to_owned(), volume, attempt: self.attempt })
     }
 
     /// Runs a mover. A transfer that failed is exit code 1: its reason is in the termination message and in the log.
@@ -150,7 +152,6 @@ impl PodArgs {
             scratch,
             termination_file: self.termination_file.clone(),
             threads: std::thread::available_parallelism().map_or(1, NonZero::get),
-            checkpoints: CheckpointTimes::default(),
             stop,
         })
     }

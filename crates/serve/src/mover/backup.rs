@@ -6,8 +6,9 @@ use super::failure::{Failure, with_message};
 use super::repository::{VolumeRepository, clock};
 use super::resource::BackupResource;
 use super::restore::named;
-use super::role::{Done, MoverEnv, Transfer, Work, perform};
+use super::role::{Done, Work, perform};
 use super::source::{VolumeSource, number};
+use super::transfer::{MoverEnv, Transfer};
 use lifeboat_kopia::format::policy::PolicyTarget;
 use lifeboat_kopia::format::snapshot::Source;
 use lifeboat_kopia::{KopiaError, RepositoryWriter, WriteOptions};
@@ -50,7 +51,7 @@ async fn save<R: BackupResource>(work: Work<'_, R>) -> Result<Done, Failure> {
     set_policy(&writer, &options.source, files_at_once).await.map_err(failed)?;
     let saved = snapshot(&writer, Path::new(&volume.by_path), options, work.progress).await;
     let report = saved.map_err(|e| Failure::new(&attempt, e))?;
-    if report.failed.count > 0 {
+    if report.failed.count > 0 && !is_of_file_system(&report.failed) {
         let lost = named(&report.failed.first, report.failed.count);
         let kept = forget(&writer, &report.id).await;
         return Err(Failure::new(
@@ -114,7 +115,6 @@ fn options(env: &MoverEnv, source: &VolumeSource) -> SnapshotOptions {
         incremental: source.parent != "none",
         parent,
         files_at_once: number(&source.settings, "ParallelFilesUpload"),
-        checkpoints: env.checkpoints,
         errors_kept: NAMED,
         ..SnapshotOptions::new(of, clock(env), env.random.clone())
     }
@@ -152,9 +152,19 @@ fn policy(files_at_once: usize) -> String {
     )
 }
 
+/// Returns true if all that could not be read is the folder of a file system itself, which is that of user 0 alone: a mover without privilege
+/// would save no volume that has one.
+fn is_of_file_system(failed: &Named) -> bool {
+    let is_denied = |why: &str| why.contains("Permission denied");
+    failed.count == 1 && failed.first.iter().all(|entry| entry.path == "lost+found" && is_denied(&entry.why))
+}
+
 /// The entries of the volume that are not in the snapshot although nothing has failed.
 fn left_out(report: &SnapshotReport) -> Vec<String> {
+    let of_file_system =
+        "folder of the file system itself (lost+found) may not be read by the mover, and is not in the snapshot";
     counted(&[
+        (&report.failed, of_file_system),
         (&report.passed_over, "entries could not be read, and the policy passes over them"),
         (&report.special, "sockets, pipes and devices are not in the snapshot"),
         (
@@ -181,6 +191,25 @@ fn counted(kinds: &[(&Named, &str)]) -> Vec<String> {
 mod tests {
     use super::*;
     use lifeboat_kopia::format::policy::Policy;
+    use lifeboat_mover::restore::EntryFailure;
+
+    #[test]
+    fn only_the_folder_of_the_file_system_itself_may_be_unreadable() {
+        let failed_by = |why: &str, paths: &[&str], count: u64| {
+            let first = paths.iter().map(|path| EntryFailure { path: (*path).to_owned(), why: why.to_owned() });
+            Named { count, first: first.collect() }
+        };
+        let failed = |paths: &[&str], count| failed_by("cannot open it: Permission denied (os error 13)", paths, count);
+        for (failed, expected) in [
+            (failed(&["lost+found"], 1), true),
+            (failed(&["lost+found", "data"], 2), false),
+            (failed(&["data/lost+found"], 1), false),
+            (failed(&["data"], 1), false),
+            (failed_by("cannot read it: Input/output error (os error 5)", &["lost+found"], 1), false),
+        ] {
+            assert_eq!(is_of_file_system(&failed), expected, "{failed:?}");
+        }
+    }
 
     #[test]
     fn the_policy_is_the_one_of_velero_and_can_be_read() {

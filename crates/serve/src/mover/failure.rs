@@ -1,6 +1,6 @@
 //! The failure of a transfer, and its text.
 
-use lifeboat_mover::protocol::{CANCELED, TERMINATION_LIMIT};
+use lifeboat_mover::protocol::{CANCELED, LOST_SIGHT, REPLACED, TERMINATION_LIMIT};
 use serde::Serialize;
 
 /// The reason for which a transfer did not come to its end.
@@ -10,6 +10,10 @@ pub(crate) enum Failure {
     Canceled(String),
     /// It failed.
     Failed(String),
+    /// Another mover was begun in its place.
+    Replaced,
+    /// Another one may have been begun: its resource could not be seen.
+    LostSight,
 }
 
 impl Failure {
@@ -21,6 +25,8 @@ impl Failure {
     pub(crate) fn text(&self) -> String {
         match self {
             Self::Failed(text) => cut(text, TERMINATION_LIMIT),
+            Self::Replaced => REPLACED.to_owned(),
+            Self::LostSight => LOST_SIGHT.to_owned(),
             Self::Canceled(done) => {
                 let most = TERMINATION_LIMIT - CANCELED.len() - 2;
                 format!("{}: {CANCELED}", cut(done, most))

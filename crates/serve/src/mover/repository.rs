@@ -1,7 +1,7 @@
 //! The repository of a transfer, opened with the rights and Secrets of the pod.
 
 use super::failure::Failure;
-use super::role::MoverEnv;
+use super::transfer::MoverEnv;
 use lifeboat_api::well_known::{KEY_REPOSITORY_PASSWORD, SECRET_REPOSITORY};
 use lifeboat_api::{BackupRepository, BackupStorageLocation, BackupStorageLocationAccessMode};
 use lifeboat_bucket::BlobStore;

@@ -1,11 +1,15 @@
 //! The four resources of movers, as far as their pods look at them.
 
 use super::source::{RestoreSource, VolumeSource};
-use lifeboat_api::well_known::{ANNOTATION_PVC_NAME, LABEL_ASYNC_OPERATION_ID, LABEL_RESTORE_UID};
+use lifeboat_api::well_known::{
+    ANNOTATION_BY_READER_POD, ANNOTATION_KILLED_MOVERS, ANNOTATION_PVC_NAME, LABEL_ASYNC_OPERATION_ID,
+    LABEL_RESTORE_UID,
+};
 use lifeboat_api::{
     DataDownload, DataPathPhase, DataUpload, ObjectMeta, PodVolumeBackup, PodVolumeRestore, UploaderType,
 };
 use lifeboat_client::Object;
+use lifeboat_mover::protocol::attempt_of;
 use std::collections::BTreeMap;
 
 /// A resource for which a mover runs.
@@ -16,6 +20,11 @@ pub trait MoverResource: Object {
     fn phase(&self) -> DataPathPhase;
     /// True when the transfer is to stop.
     fn is_canceled(&self) -> bool;
+
+    /// The number of the attempt that it is at, counted from 1.
+    fn attempt(&self) -> usize {
+        attempt_of(self.meta().annotations.get(ANNOTATION_KILLED_MOVERS).map(String::as_str))
+    }
 }
 
 /// A resource that asks for the bytes of a volume to be brought back.
@@ -85,6 +94,9 @@ impl RestoreResource for DataDownload {
     }
 }
 
+/// The part of a source's path for all reader pods, in the place of the name of a pod.
+const READER_POD: &str = "reader-pod";
+
 /// The tags by which Velero tells its own snapshots of one source from others.
 fn tags(requester: &str) -> BTreeMap<String, String> {
     let tags = [("snapshot-requester", requester), ("snapshot-uploader", "kopia")];
@@ -97,12 +109,14 @@ impl BackupResource for PodVolumeBackup {
         let spec = &self.spec;
         let claim = self.metadata.annotations.get(ANNOTATION_PVC_NAME).filter(|claim| !claim.is_empty());
         let volume = claim.unwrap_or(&spec.volume);
+        // Each backup has a reader pod of its own, and what one has saved is the parent of the next.
+        let pod = if self.metadata.says_true(ANNOTATION_BY_READER_POD) { READER_POD } else { &spec.pod.name };
         let mut tags = tags(REQUESTER);
         tags.extend(spec.tags.clone());
         VolumeSource {
             location: spec.backup_storage_location.clone(),
             namespace: spec.pod.namespace.clone(),
-            path: format!("{REQUESTER}/kopia/{}/{}/{volume}", spec.pod.namespace, spec.pod.name),
+            path: format!("{REQUESTER}/kopia/{}/{pod}/{volume}", spec.pod.namespace),
             tags,
             parent: spec.parent_snapshot.clone(),
             settings: spec.uploader_settings.clone(),
@@ -163,6 +177,9 @@ mod tests {
         assert_eq!(backup.source(), expected);
         backup.metadata.annotations.clear();
         assert_eq!(backup.source().path, "snapshot-pod-volume/kopia/shop/web-0/data");
+        let by_reader = [("lifeboat.io/by-reader-pod", "true"), ("velero.io/pvc-name", "archive")];
+        backup.metadata.annotations.extend(by_reader.map(|(key, value)| (key.to_owned(), value.to_owned())));
+        assert_eq!(backup.source().path, "snapshot-pod-volume/kopia/shop/reader-pod/archive");
 
         let upload: DataUpload = read(json!({
             "metadata": {"name": "d-1", "labels": {"velero.io/async-operation-id": "du-1"}},

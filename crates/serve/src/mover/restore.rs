@@ -6,18 +6,25 @@ use super::failure::{Failure, with_message};
 use super::mark::mark;
 use super::repository::VolumeRepository;
 use super::resource::RestoreResource;
-use super::role::{Done, MoverEnv, Transfer, Work, perform};
+use super::role::{Done, Work, perform};
 use super::source::{flag, number};
+use super::transfer::{MoverEnv, Transfer};
 use lifeboat_api::UnsupportedPart;
 use lifeboat_kopia::Repository;
 use lifeboat_kopia::format::directory::DirectoryEntry;
 use lifeboat_kopia::snapshot::Snapshot;
 use lifeboat_mover::Progress;
 use lifeboat_mover::protocol::{AccessPoint, RestoreResult, VolumeMode};
-use lifeboat_mover::restore::{EntryFailure, Existing, RestoreOptions, RestoreReport, restore as restore_entry};
+use lifeboat_mover::restore::{
+    EntryFailure, Existing, RestoreOptions, RestoreReport, SavedDevice, restore as restore_entry, saved_device,
+};
+use lifeboat_mover::tree::{Source, SourceEntry};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+/// The command that has a device all the same.
+const VOLUME_RESTORE: &str = "lifeboat volume restore writes it into a file";
 /// The entries whose failures are named.
 const NAMED: usize = 10;
 
@@ -88,27 +95,56 @@ impl SnapshotRestore<'_> {
     /// Writes it.
     pub(crate) async fn run(self) -> Result<RestoredVolume, Failure> {
         let Self { repository, snapshot, volume, sparse, progress } = self;
-        let root = root_of(repository, snapshot).await?;
+        let SnapshotRoot { root, tags } = root_of(repository, snapshot).await?;
+        let attempt = format!("restore snapshot {snapshot} to {}", volume.by_path);
+        let device = saved_device(&Source::Kopia(Arc::clone(repository)), &SourceEntry::from(&root), &tags).await;
+        let device = device.map_err(|e| Failure::new(&attempt, e))?;
+        let length = length_of(device.as_ref(), volume).map_err(|why| Failure::new(&attempt, why))?;
         let options = RestoreOptions {
+            length,
             // Velero writes every file. Here one is left alone where its bytes are the same, so that a second attempt goes on.
             existing: Existing::Verify,
             sparse,
             errors_kept: NAMED,
             ..RestoreOptions::new(&volume.by_path)
         };
-        let attempt = format!("restore snapshot {snapshot} to {}", volume.by_path);
         let report = restore_entry(repository, &root, &options, progress).await;
         let report = report.map_err(|e| Failure::new(&attempt, e))?;
         if let Some(lost) = lost(&report) {
             return Err(Failure::new(&attempt, lost));
         }
-        let total = root.summary.as_ref().map_or(root.size, |summary| summary.size);
+        let total = length.unwrap_or_else(|| root.summary.as_ref().map_or(root.size, |summary| summary.size));
         Ok(RestoredVolume { differences: differences(&report), total_bytes: i64::try_from(total).unwrap_or(i64::MAX) })
     }
 }
 
+/// The length of the device that goes to a volume; `None` where all of the snapshot goes there.
+///
+/// # Errors
+/// The snapshot is none for a volume of this mode. Nothing was changed.
+fn length_of(device: Option<&SavedDevice>, volume: &AccessPoint) -> Result<Option<u64>, String> {
+    match (device, volume.volume_mode) {
+        (Some(device), VolumeMode::Block) => Ok(Some(device.length)),
+        (None, _) => Ok(None),
+        (Some(device), VolumeMode::Filesystem) if device.may_have_files => Err(format!(
+            "the data mover velero-block has saved the whole device of the volume, with the file system on it, and this volume is mounted; \
+             nothing was changed. Restore it with Velero, or into a claim with volumeMode: Block; {VOLUME_RESTORE}"
+        )),
+        (Some(_), VolumeMode::Filesystem) => Err(format!(
+            "it is the snapshot of a block device, and this volume is mounted; nothing was changed. Restore it into a claim with \
+             volumeMode: Block; {VOLUME_RESTORE}"
+        )),
+    }
+}
+
+/// The root of a snapshot, and its tags.
+struct SnapshotRoot {
+    root: DirectoryEntry,
+    tags: BTreeMap<String, String>,
+}
+
 /// The root of a snapshot, by the ID of its manifest.
-async fn root_of(repository: &Repository, id: &str) -> Result<DirectoryEntry, Failure> {
+async fn root_of(repository: &Repository, id: &str) -> Result<SnapshotRoot, Failure> {
     let attempt = format!("find snapshot {id} in the repository");
     let manifests = repository.manifests().await.map_err(|e| Failure::new(&attempt, e))?;
     let missing = "it is not there: it was deleted with its backup, or the repository is another one";
@@ -117,7 +153,8 @@ async fn root_of(repository: &Repository, id: &str) -> Result<DirectoryEntry, Fa
     if let Some(reason) = &document.incomplete {
         return Err(Failure::new(&attempt, format!("it was not finished ({reason})")));
     }
-    document.root.ok_or_else(|| Failure::new(&attempt, "it has no root"))
+    let root = document.root.ok_or_else(|| Failure::new(&attempt, "it has no root"))?;
+    Ok(SnapshotRoot { root, tags: document.tags })
 }
 
 /// The entries of the snapshot that the volume lacks, as a sentence.

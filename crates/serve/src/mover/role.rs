@@ -4,51 +4,14 @@ use super::events::Events;
 use super::failure::Failure;
 use super::follow::{Stop, until_in_progress, until_stopped};
 use super::resource::MoverResource;
-use lifeboat_client::Client;
-use lifeboat_kopia::Random;
+use super::transfer::{MoverEnv, Transfer};
 use lifeboat_mover::Progress;
-use lifeboat_mover::protocol::{AccessPoint, Bytes, TOLD_TO_END, reason};
-use lifeboat_mover::snapshot::CheckpointTimes;
-use lifeboat_operation::Clock;
-use lifeboat_provider::ProviderSettings;
-use std::path::PathBuf;
+use lifeboat_mover::protocol::{Bytes, TOLD_TO_END, reason};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio_util::sync::CancellationToken;
 
 /// The time between two Events with the progress.
 const REPORTS: Duration = Duration::from_secs(10);
-
-/// The surroundings of a mover.
-pub struct MoverEnv {
-    /// The resources of the namespace in which the server lives.
-    pub client: Client,
-    /// The clock.
-    pub clock: Clock,
-    /// The source of random bytes.
-    pub random: Random,
-    /// Settings of the storage of locations.
-    pub storage: ProviderSettings,
-    /// A folder for indexes.
-    pub scratch: PathBuf,
-    /// The file of the termination message.
-    pub termination_file: PathBuf,
-    /// The threads that hash, compress and encrypt.
-    pub threads: usize,
-    /// The times of checkpoints of a backup.
-    pub checkpoints: CheckpointTimes,
-    /// Ends the transfer at once.
-    pub stop: CancellationToken,
-}
-
-/// The transfer that a pod was started for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Transfer {
-    /// The name of the resource.
-    pub name: String,
-    /// The volume in this pod.
-    pub volume: AccessPoint,
-}
 
 /// A transfer that goes on.
 pub(super) struct Work<'a, R> {
@@ -78,7 +41,7 @@ pub(super) async fn perform<R: MoverResource>(
 ) -> std::io::Result<bool> {
     let mut follow = env.client.follow::<R>(&transfer.name);
     let waited = tokio::select! {
-        waited = until_in_progress(&mut follow, &transfer.name) => waited,
+        waited = until_in_progress(&mut follow, transfer) => waited,
         () = env.stop.cancelled() => Err(told_to_end()),
     };
     let resource = match waited {
@@ -93,7 +56,7 @@ pub(super) async fn perform<R: MoverResource>(
     let ended = tokio::select! {
         biased;
         ended = work(Work { env, transfer, resource: &resource, progress: &progress, events: &events }) => ended,
-        stop = until_stopped(&mut follow, &transfer.name) => Err(stopped(stop, &progress)),
+        stop = until_stopped(env, &mut follow, transfer, &resource) => Err(stopped(stop, &progress)),
         () = env.stop.cancelled() => Err(told_to_end()),
         () = report(&events, &progress) => Err(told_to_end()),
     };
@@ -110,6 +73,8 @@ pub(super) async fn perform<R: MoverResource>(
             let text = failure.text();
             let written = end(env, &text, false)?;
             match failure {
+                // The resource and its Events are another mover's.
+                Failure::Replaced | Failure::LostSight => return Ok(written),
                 Failure::Canceled(_) => {
                     events.tell(reason::CANCELING, &text).await;
                     events.tell(reason::CANCELED, &text).await;
@@ -129,6 +94,8 @@ fn told_to_end() -> Failure {
 fn stopped(stop: Stop, progress: &Progress) -> Failure {
     match stop {
         Stop::Ended(why) => Failure::Failed(why),
+        Stop::Replaced => Failure::Replaced,
+        Stop::OutOfSight => Failure::LostSight,
         Stop::Canceled => {
             let bytes = bytes(progress);
             Failure::Canceled(format!("{} of {} bytes were moved", bytes.done_bytes, bytes.total_bytes))

@@ -11,8 +11,9 @@ use lifeboat_api::{BackupRepository, DataUpload, PodVolumeBackup, PodVolumeResto
 use lifeboat_bucket::Gates;
 use lifeboat_client::Client;
 use lifeboat_cluster::{Cluster, ConnectOptions, ListRequest, WriteBody};
-use lifeboat_mover::protocol::{AccessPoint, BackupResult, PodEnd, RestoreResult, VolumeMode, pod_end};
-use lifeboat_mover::snapshot::CheckpointTimes;
+use lifeboat_mover::protocol::{
+    AccessPoint, BackupResult, LOST_SIGHT, PodEnd, REPLACED, RestoreResult, VolumeMode, pod_end,
+};
 use lifeboat_object::ApiResource;
 use lifeboat_provider::ProviderSettings;
 use lifeboat_sandbox::{Sandbox, SandboxOptions};
@@ -120,7 +121,6 @@ impl Ground {
             scratch: self.path("scratch"),
             termination_file: self.path("termination"),
             threads: 2,
-            checkpoints: CheckpointTimes::default(),
             stop: CancellationToken::new(),
         }
     }
@@ -133,7 +133,7 @@ impl Ground {
     }
 
     fn transfer(&self, name: &str, volume: &str) -> Transfer {
-        Transfer { name: name.to_owned(), volume: self.volume(volume) }
+        Transfer { name: name.to_owned(), volume: self.volume(volume), attempt: Some(1) }
     }
 
     fn termination(&self) -> String {
@@ -292,6 +292,47 @@ async fn a_canceled_transfer_ends_and_says_what_was_moved() {
     let reasons: Vec<String> = ground.events().await.into_keys().collect();
     let names = ["Canceled", "Canceling", "Started", "Stopped"].map(|name| format!("Data-Path-{name}"));
     assert_eq!(reasons, names);
+}
+
+#[tokio::test]
+async fn a_mover_in_whose_place_another_one_was_begun_ends() {
+    let ground = Ground::start().await;
+    ground.create_restore(SCRATCH, "InProgress").await;
+    let replace = async {
+        let killed = json!([{"pod": "p1", "reason": "its node was lost"}]).to_string();
+        let again = json!({"metadata": {"annotations": {"lifeboat.io/killed-movers": killed}}, "status": {"phase": "Accepted"}});
+        ground.client.patch::<PodVolumeRestore>("r-1", &again).await.unwrap();
+    };
+    assert_eq!(stopped_by(&ground, replace).await, (false, REPLACED.to_owned()));
+    // The Events are those of the other one.
+    let reasons: Vec<String> = ground.events().await.into_keys().collect();
+    assert_eq!(reasons, ["Data-Path-Started"]);
+    // One that comes late does not begin.
+    ground.client.patch::<PodVolumeRestore>("r-1", &json!({"status": {"phase": "InProgress"}})).await.unwrap();
+    assert!(!restore::<PodVolumeRestore>(&ground.env(), &ground.transfer("r-1", "volume")).await.unwrap());
+    assert_eq!(ground.termination(), REPLACED);
+    assert_eq!(std::fs::read_dir(ground.path("volume")).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn a_mover_that_no_longer_sees_its_resource_ends_in_time() {
+    let ground = Ground::start().await;
+    ground.create_restore(SCRATCH, "InProgress").await;
+    let transfer = ground.transfer("r-1", "volume");
+    let (began, at) = (tokio::time::Instant::now(), jiff::Timestamp::now());
+    let clock = Arc::new(move || at + jiff::SignedDuration::try_from(began.elapsed()).unwrap());
+    let env = MoverEnv { clock: clock.clone(), ..ground.env() };
+    let termination = ground.path("termination");
+    let Ground { folder: _folder, _sandbox: sandbox, .. } = ground;
+    let moving = perform(&env, &transfer, async |_: Work<'_, PodVolumeRestore>| {
+        drop(sandbox);
+        // Nothing but the clock goes on.
+        tokio::time::pause();
+        std::future::pending::<Result<Done, Failure>>().await
+    });
+    assert!(!moving.await.unwrap());
+    assert_eq!(std::fs::read_to_string(termination).unwrap(), LOST_SIGHT);
+    assert!(clock().duration_since(at) < jiff::SignedDuration::from_mins(5));
 }
 
 #[tokio::test]

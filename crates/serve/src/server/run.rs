@@ -11,7 +11,8 @@ use anyhow::{Context, Result, bail};
 use lifeboat_backup::check_policies;
 use lifeboat_client::Client;
 use lifeboat_control::{
-    Env, Extensions, Listeners, OwnPod, ProfileListener, RandomSource, ServerClock, SigningKey, own_image, serve,
+    Env, Extensions, Listeners, OwnPod, ProfileListener, RandomSource, ServerClock, ServerProcess, SigningKey,
+    own_image, serve,
 };
 use lifeboat_terminal::flags::globals::Globals;
 use lifeboat_terminal::process::clock::clock;
@@ -56,7 +57,9 @@ impl ServerArgs {
         let pod = cluster.token_file().and_then(OwnPod::of_token_file);
         let mut options = self.options(globals, self.identity(pod.as_ref())?)?;
         if let Some(pod) = &pod {
-            options.restore.movers.image = own_image(pod, &options.namespace, &cluster).await.unwrap_or_default();
+            let image = own_image(pod, &options.namespace, &cluster).await.unwrap_or_default();
+            options.backup.movers.image.clone_from(&image);
+            options.restore.movers.image = image;
         }
         check_policies(&options.namespace, &options.backup.global_volume_policies, &cluster)
             .await
@@ -67,12 +70,10 @@ impl ServerArgs {
         let cancel = CancellationToken::new();
         let env = Env {
             cluster,
-            pod,
             providers: Arc::new(providers.with_plugins(Arc::clone(&plugins))),
             extensions: Arc::clone(&plugins) as Arc<dyn Extensions>,
             clock: ServerClock(clock()),
-            instance: uuid::Uuid::new_v4().to_string(),
-            signing_key: signing_key(),
+            process: ServerProcess { pod, instance: uuid::Uuid::new_v4().to_string(), signing_key: signing_key() },
             random: RandomSource(random()),
             scratch: self.scratch.clone().unwrap_or_else(std::env::temp_dir),
             cancel: cancel.clone(),

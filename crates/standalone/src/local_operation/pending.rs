@@ -11,7 +11,7 @@ const PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
 /// The same operation with a new journal, for messages during the wait.
 fn anew(operation: &Operation) -> Operation {
     let new = Operation::new(Arc::clone(&operation.clock), "", operation.scratch.clone());
-    new.trace.join(&operation.trace);
+    new.trace().join(operation.trace());
     Operation { cancel: operation.cancel.clone(), records: Arc::clone(&operation.records), ..new }
 }
 

@@ -13,7 +13,7 @@ pub fn exit_code(well: bool) -> ExitCode {
 /// Messages shown of each severity before the rest is only counted.
 const SHOWN: usize = 20;
 
-/// Prints warnings and errors on standard error, each in one line.
+/// Prints warnings, errors and notes on standard error, each in one line.
 pub fn print_results(results: &Results) {
     let mut out = std::io::stderr().lock();
     for (name, set) in [("warning", &results.warnings), ("error", &results.errors)] {
@@ -23,5 +23,8 @@ pub fn print_results(results: &Results) {
         if set.len() > SHOWN {
             let _ = writeln!(out, "… and {} more {name}s, all of them in the results file", set.len() - SHOWN);
         }
+    }
+    for note in &results.notes {
+        let _ = writeln!(out, "note: {}", printable(note.trim()));
     }
 }

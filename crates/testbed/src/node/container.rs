@@ -2,7 +2,7 @@
 
 use super::images;
 use super::place::{ADDRESS, NODE_STATE, SOCKETS, log, run, until};
-use crate::debian::{DebianPackage, install_debian_packages};
+use crate::packages::{DebianPackage, install_debian_packages};
 use crate::process::Daemon;
 use anyhow::Result;
 use std::path::Path;

@@ -33,13 +33,13 @@ pub(super) fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Waits a minute at most; the failure holds the ends of the logs of these programs.
+/// Waits four minutes at most; the failure holds the ends of the logs of these programs.
 pub(super) fn until(what: &str, programs: &[&Daemon], holds: impl Fn() -> bool) -> Result<()> {
-    let end = Instant::now() + Duration::from_secs(60);
+    let end = Instant::now() + Duration::from_secs(240);
     while !holds() {
         if Instant::now() > end {
             let logs: Vec<String> = programs.iter().map(|program| program.tail()).collect();
-            bail!("{what} is not ready after a minute:\n{}", logs.join("\n--\n"));
+            bail!("{what} is not ready after four minutes:\n{}", logs.join("\n--\n"));
         }
         crate::pause::pause();
     }

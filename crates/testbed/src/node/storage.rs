@@ -66,7 +66,7 @@ pub(super) fn start(binaries: &Binaries, plane: &ControlPlane) -> Result<(Driver
     std::fs::write(&manifests, MANIFESTS)?;
     kubectl.apply(&manifests)?;
     let controller = ["--leader-election=false", GROUPS];
-    let controller = sidecar(binaries, plane, ("snapshot-controller", "snapshot-controller"), &controller)?;
+    let controller = sidecar(binaries, plane, "snapshot-controller", "snapshot-controller", &controller)?;
     let driver = start_driver(binaries, plane, DRIVER, &Path::new(NODE_STATE).join("csi"))?;
     Ok((driver, controller))
 }
@@ -75,7 +75,7 @@ pub(super) fn start(binaries: &Binaries, plane: &ControlPlane) -> Result<(Driver
 const GROUPS: &str = "--feature-gates=CSIVolumeGroupSnapshot=true";
 
 /// Starts a program that speaks to the API server, with the log of this name.
-fn sidecar(binaries: &Binaries, plane: &ControlPlane, (program, name): (&str, &str), more: &[&str]) -> Result<Daemon> {
+fn sidecar(binaries: &Binaries, plane: &ControlPlane, program: &str, name: &str, more: &[&str]) -> Result<Daemon> {
     let kubeconfig = format!("--kubeconfig={}", plane.kubeconfig().display());
     // By default they ask a few times a second only, and wait long before they try again.
     let pace = ["--kube-api-qps=100", "--kube-api-burst=200", "--retry-interval-start=500ms"];
@@ -100,8 +100,8 @@ fn start_driver(binaries: &Binaries, plane: &ControlPlane, name: &str, state: &P
     let provisioner = ["--feature-gates=Topology=false", "--extra-create-metadata", "--default-fstype=", &address];
     let snapshotter = [&address, GROUPS, "--extra-create-metadata"];
     let sidecars = vec![
-        sidecar(binaries, plane, ("csi-provisioner", &of("csi-provisioner")), &provisioner)?,
-        sidecar(binaries, plane, ("csi-snapshotter", &of("csi-snapshotter")), &snapshotter)?,
+        sidecar(binaries, plane, "csi-provisioner", &of("csi-provisioner"), &provisioner)?,
+        sidecar(binaries, plane, "csi-snapshotter", &of("csi-snapshotter"), &snapshotter)?,
     ];
     let programs: Vec<&Daemon> = sidecars.iter().chain([&driver]).collect();
     let kubectl = plane.kubectl();

@@ -33,12 +33,12 @@ type Upstream = HttpsClient<Stream>;
 pub struct Proxy {
     // None only when it ends.
     runtime: Option<Runtime>,
-    shared: Arc<Shared>,
+    shared: Arc<ProxyState>,
     url: String,
     authority: Option<String>,
 }
 
-struct Shared {
+struct ProxyState {
     upstream: Uri,
     client: Upstream,
     script: Mutex<Script>,
@@ -50,9 +50,9 @@ struct Shared {
     commands: Mutex<JoinSet<()>>,
 }
 
-impl std::fmt::Debug for Shared {
+impl std::fmt::Debug for ProxyState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared").field("upstream", &self.upstream).finish_non_exhaustive()
+        f.debug_struct("ProxyState").field("upstream", &self.upstream).finish_non_exhaustive()
     }
 }
 
@@ -72,7 +72,7 @@ impl Proxy {
         let tls = upstream.scheme_str() == Some("https");
         let client = https_client(authority)?;
         let (acceptor, authority) = if tls { serve_tls().map(|(a, ca)| (Some(a), Some(ca)))? } else { (None, None) };
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ProxyState {
             upstream,
             client,
             script: Mutex::default(),
@@ -197,7 +197,7 @@ fn serve_tls() -> Result<(TlsAcceptor, String)> {
     Ok((TlsAcceptor::from(Arc::new(config)), certificates.authority))
 }
 
-async fn serve(listener: TcpListener, acceptor: Option<TlsAcceptor>, shared: Arc<Shared>) {
+async fn serve(listener: TcpListener, acceptor: Option<TlsAcceptor>, shared: Arc<ProxyState>) {
     // The runtime of the proxy ends them all.
     let mut connections = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
@@ -210,7 +210,7 @@ async fn serve(listener: TcpListener, acceptor: Option<TlsAcceptor>, shared: Arc
     }
 }
 
-async fn connection(stream: TcpStream, acceptor: Option<TlsAcceptor>, shared: Arc<Shared>) -> Result<()> {
+async fn connection(stream: TcpStream, acceptor: Option<TlsAcceptor>, shared: Arc<ProxyState>) -> Result<()> {
     stream.set_nodelay(true)?;
     let service = service_fn(move |request| {
         let shared = Arc::clone(&shared);
@@ -226,7 +226,7 @@ async fn connection(stream: TcpStream, acceptor: Option<TlsAcceptor>, shared: Ar
     Ok(())
 }
 
-impl Shared {
+impl ProxyState {
     /// An error closes the connection without an answer.
     async fn answer(&self, request: Request<Incoming>) -> Result<Response<Stream>> {
         let method = request.method().to_string();

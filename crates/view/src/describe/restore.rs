@@ -87,11 +87,9 @@ fn phase(page: &mut Page<'_>, restore: &Restore) {
 
 fn messages(page: &mut Page<'_>, facts: &RestoreFacts) {
     let (warnings, errors) = (facts.restore.status.warnings, facts.restore.status.errors);
-    if warnings == 0 && errors == 0 {
-        return;
-    }
     let (verb, why) = match &facts.files.results {
         FetchedFile::There(found) => return results::results(page, found, warnings, errors),
+        _ if warnings == 0 && errors == 0 => return,
         FetchedFile::Missing => ("getting", "file not found"),
         FetchedFile::Ungotten(why) => ("getting", why.as_str()),
         FetchedFile::Unreadable(why) => ("decoding", why.as_str()),

@@ -13,7 +13,7 @@ pub(crate) fn failed_results(page: &mut Page<'_>, verb: &str, why: &str) {
     page.field("Errors", format_args!("<error {verb} errors: {why}>"));
 }
 
-/// Warnings and errors, each below its heading and after a blank line, as far as the status counts some.
+/// Warnings and errors, each below its heading and after a blank line, as far as the status counts some; then notes.
 pub(crate) fn results(page: &mut Page<'_>, results: &Results, warnings: i64, errors: i64) {
     for (title, set, count) in [("Warnings", &results.warnings, warnings), ("Errors", &results.errors, errors)] {
         if count > 0 {
@@ -21,6 +21,11 @@ pub(crate) fn results(page: &mut Page<'_>, results: &Results, warnings: i64, err
             page.line(format!("{title}:"));
             messages(page, set);
         }
+    }
+    if !results.notes.is_empty() {
+        page.blank();
+        page.line("Notes:");
+        results.notes.iter().for_each(|note| page.line(format!("\t{note}")));
     }
 }
 

@@ -415,8 +415,10 @@ fn rare_parts_of_restores_have_veleros_form() {
     volume.status.phase = Some(DataPathPhase::Completed);
     volume.status.progress.total_bytes = 8;
     facts.by_files.push(volume);
+    facts.files.results = FetchedFile::There(Results { notes: vec!["it stays".into()], ..Results::default() });
     let (short, long) = (restore::describe(&facts, &style(false)), restore::describe(&facts, &style(true)));
     for (text, start, expected) in [
+        (&short, "Notes:", "Notes:\n  it stays"),
         (
             &short,
             "Phase",

@@ -3,6 +3,7 @@
 
 use super::facts::{DataMovement, FetchedFile, VolumeInfo};
 use super::page::Page;
+use lifeboat_api::well_known::{ANNOTATION_BY_READER_POD, ANNOTATION_PVC_NAME};
 use lifeboat_api::{DataMoveProgress, DataPathPhase, PodVolumeBackup, PodVolumeRestore, UploaderType};
 use std::collections::BTreeMap;
 
@@ -297,10 +298,17 @@ pub(crate) struct PodVolume {
     incremental_bytes: i64,
 }
 
+/// The volume of a PodVolumeBackup. One whose pod is not in the backup is named by its claim.
 pub(crate) fn pod_volume(backup: &PodVolumeBackup) -> PodVolume {
+    let (namespace, pod) = (&backup.spec.pod.namespace, &backup.spec.pod.name);
+    let claim = backup.metadata.annotations.get(ANNOTATION_PVC_NAME);
+    let claim = claim.filter(|_| backup.metadata.says_true(ANNOTATION_BY_READER_POD));
     PodVolume {
         phase: backup.status.phase.unwrap_or(DataPathPhase::New),
-        pod: format!("{}/{}", backup.spec.pod.namespace, backup.spec.pod.name),
+        pod: match claim {
+            Some(claim) => format!("{namespace}/{claim} (claim)"),
+            None => format!("{namespace}/{pod}"),
+        },
         volume: backup.spec.volume.clone(),
         progress: backup.status.progress.clone(),
         incremental_bytes: backup.status.incremental_bytes,

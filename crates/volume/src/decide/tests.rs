@@ -1,6 +1,7 @@
 use super::*;
 use crate::facts::ClaimKey;
 use crate::verdict::{BackupMovers, MissingMover};
+use NoPod::{NoneRuns, NotMounted};
 use lifeboat_object::Quantity;
 use lifeboat_select::PolicyUse;
 use std::collections::BTreeMap;
@@ -50,8 +51,16 @@ fn flags() -> Flags {
     Flags { snapshots: true, csi: true, serves_snapshots: true, saves_claims: true, ..Flags::default() }
 }
 
+fn from(pod: &str, volume: &str) -> Method {
+    Method::FsBackup { through: FilePod::Mounting { pod: pod.into(), volume: volume.into() } }
+}
+
+fn by_reader(no_pod: NoPod) -> Method {
+    Method::FsBackup { through: FilePod::Reader(no_pod) }
+}
+
 fn from_p() -> Method {
-    Method::FsBackup { pod: "p".into(), volume: "v".into() }
+    from("p", "v")
 }
 
 fn snapshot() -> Method {
@@ -171,13 +180,14 @@ fn the_finer_snapshots_are_taken_in_their_way_or_not_at_all() {
 }
 
 #[test]
-fn files_are_saved_from_a_running_pod_that_mounts_them() {
+fn files_are_saved_from_a_running_pod_that_mounts_them_or_by_a_reader_pod() {
     let rules = "- action: {type: fs-backup}";
     let runs = || pod(|_, _| ());
     let other = || pod(|pod, volume| (pod.name, volume.name) = ("q".into(), "w".into()));
     let done = Verdict { method: from_p(), why: rule(1, "fs-backup", None) };
     let hindered = |blocker| skip(rule(1, "fs-backup", Some(blocker)));
-    let from_q = Verdict { method: Method::FsBackup { pod: "q".into(), volume: "w".into() }, ..done.clone() };
+    let read = |no_pod| Verdict { method: by_reader(no_pod), ..done.clone() };
+    let from_q = Verdict { method: from("q", "w"), ..done.clone() };
     let stopped = || pod(|pod, _| pod.is_running = false);
     let device = || pod(|_, volume| (volume.is_mounted, volume.is_device) = (false, true));
     let unused = || pod(|_, volume| volume.is_mounted = false);
@@ -185,14 +195,26 @@ fn files_are_saved_from_a_running_pod_that_mounts_them() {
         (vec![runs(), other()], done.clone()),
         (vec![stopped(), other()], from_q.clone()),
         (vec![device(), other()], from_q),
-        (vec![], hindered(Blocker::NotMounted)),
-        (vec![unused()], hindered(Blocker::NotMounted)),
-        (vec![stopped()], hindered(Blocker::NoPodRuns)),
+        (vec![], read(NotMounted)),
+        (vec![unused()], read(NotMounted)),
+        (vec![stopped()], read(NoneRuns)),
+        (vec![stopped(), unused()], read(NotMounted)),
         (vec![device()], hindered(Blocker::Device)),
     ] {
         assert_eq!(of_claim(&csi(), &pods, rules, &flags()), expected, "{pods:?}");
     }
-    assert_eq!(of_claim(&of_type("hostPath"), &[runs()], rules, &flags()), hindered(Blocker::HostPath));
+    for pods in [vec![runs()], vec![]] {
+        assert_eq!(of_claim(&of_type("hostPath"), &pods, rules, &flags()), hindered(Blocker::HostPath));
+    }
+    // A device that no pod uses, and a volume whose claim is not known.
+    let (policies, mut block, volume) = (policies(rules), claim(Some("pv"), "Bound"), csi());
+    block.volume_mode = "Block".into();
+    let flags = flags();
+    let rules = Rules { policies: Some(&policies), flags: &flags };
+    let device = decide(Volume::Claimed { claim: &block, volume: Some(&volume), mounts: &[] }, rules);
+    assert_eq!(device, hindered(Blocker::Device));
+    let unclaimed = decide(Volume::Unclaimed { volume: &volume, mounts: &[] }, rules);
+    assert_eq!(unclaimed, hindered(Blocker::NotMounted));
 }
 
 #[test]
@@ -201,36 +223,65 @@ fn pods_ask_for_files_by_annotation_or_by_default() {
     let excluded = || pod(|_, volume| volume.is_opted_out = true);
     let stopped = || pod(|pod, volume| (pod.is_running, volume.is_opted_in) = (false, true));
     let taken = Verdict { method: snapshot(), why: MethodReason::SnapshotByDefault { blocker: None } };
-    let asked = |blocker: Option<Blocker>| Verdict {
-        method: if blocker.is_none() { from_p() } else { Method::Skip },
-        why: MethodReason::Annotation { pod: "p".into(), blocker },
-    };
-    let by_default = |blocker: Option<Blocker>| Verdict {
-        method: if blocker.is_none() { from_p() } else { Method::Skip },
-        why: MethodReason::FsBackupByDefault { pod: "p".into(), blocker },
-    };
+    let asked = |method| Verdict { method, why: MethodReason::Annotation { pod: "p".into(), blocker: None } };
+    let by_default =
+        |method| Verdict { method, why: MethodReason::FsBackupByDefault { pod: "p".into(), blocker: None } };
+    let running_q = || pod(|pod, volume| (pod.name, volume.is_opted_out) = ("q".into(), true));
     let all = Flags { fs_backup_by_default: true, ..flags() };
     for (pods, flags, expected) in [
-        (vec![listed()], flags(), asked(None)),
+        (vec![listed()], flags(), asked(from_p())),
         (vec![listed()], Flags { saves_claims: false, ..flags() }, taken.clone()),
-        // Velero takes no snapshot of what a pod asks for, also where its files cannot be saved.
-        (vec![stopped()], flags(), asked(Some(Blocker::NoPodRuns))),
+        // Velero saves nothing of it.
+        (vec![stopped()], flags(), asked(by_reader(NoneRuns))),
+        // The files are the same from within another pod.
+        (vec![stopped(), running_q()], flags(), asked(from("q", "v"))),
         (vec![excluded()], flags(), taken.clone()),
         (vec![excluded()], all.clone(), taken.clone()),
         (
             vec![excluded(), pod(|pod, _| pod.name = "q".into())],
             all.clone(),
-            Verdict {
-                method: Method::FsBackup { pod: "q".into(), volume: "v".into() },
-                why: MethodReason::FsBackupByDefault { pod: "q".into(), blocker: None },
-            },
+            Verdict { method: from("q", "v"), why: MethodReason::FsBackupByDefault { pod: "q".into(), blocker: None } },
         ),
-        (vec![pod(|_, _| ())], all.clone(), by_default(None)),
-        (vec![stopped()], all.clone(), by_default(Some(Blocker::NoPodRuns))),
+        (vec![pod(|_, _| ())], all.clone(), by_default(from_p())),
+        (vec![stopped()], all.clone(), by_default(by_reader(NoneRuns))),
         (vec![], all, taken),
     ] {
         assert_eq!(of_claim(&csi(), &pods, "", &flags), expected, "{pods:?} {flags:?}");
     }
+}
+
+#[test]
+fn a_claim_that_no_pod_mounts_has_a_snapshot_or_its_files_are_saved() {
+    let all = Flags { fs_backup_by_default: true, ..flags() };
+    let read =
+        |no_snapshot| Verdict { method: by_reader(NotMounted), why: MethodReason::FsBackupOfUnmounted { no_snapshot } };
+    let blocked = |blocker| read(NoSnapshot::Blocked(blocker));
+    let by_default = |blocker| skip(MethodReason::SnapshotByDefault { blocker: Some(blocker) });
+    for (volume, flags, expected) in [
+        (csi(), all.clone(), Verdict { method: snapshot(), why: MethodReason::SnapshotByDefault { blocker: None } }),
+        (csi(), Flags { snapshots: false, ..all.clone() }, read(NoSnapshot::NotWanted)),
+        (csi(), Flags { serves_snapshots: false, ..all.clone() }, blocked(Blocker::NoSnapshotApi)),
+        (of_type("nfs"), all.clone(), blocked(Blocker::NoSnapshotter)),
+        (of_type("hostPath"), all.clone(), by_default(Blocker::NoSnapshotter)),
+        (of_type("nfs"), Flags { saves_claims: false, ..all }, by_default(Blocker::NoSnapshotter)),
+        (of_type("nfs"), flags(), by_default(Blocker::NoSnapshotter)),
+    ] {
+        assert_eq!(of_claim(&volume, &[], "", &flags), expected, "{volume:?} {flags:?}");
+    }
+    // A pod that opts out has said so.
+    let excluded = [pod(|_, volume| volume.is_opted_out = true)];
+    let all = Flags { fs_backup_by_default: true, ..flags() };
+    assert_eq!(of_claim(&of_type("nfs"), &excluded, "", &all), by_default(Blocker::NoSnapshotter));
+    let told = |verdict: Verdict| (verdict.done(), verdict.reason(), verdict.advice());
+    let reader = "file system backup by a reader pod".to_owned();
+    let why = "files are saved by default (defaultVolumesToFsBackup), and no snapshot of it is taken: no applicable volumesnapshotter \
+               found: there is no volume snapshot location; by a reader pod, because no pod mounts it";
+    assert_eq!(told(of_claim(&of_type("nfs"), &[], "", &all)), (reader.clone(), why.to_owned(), None));
+    let stopped = [pod(|pod, _| pod.is_running = false)];
+    let why = "the rule 1 of ConfigMap v/p says fs-backup; by a reader pod, because no pod that mounts it runs";
+    let verdict = of_claim(&csi(), &stopped, "- action: {type: fs-backup}", &flags());
+    assert_eq!(verdict.rule(), "the rule 1 of ConfigMap v/p says fs-backup");
+    assert_eq!(told(verdict), (reader, why.to_owned(), None));
 }
 
 #[test]
@@ -316,7 +367,7 @@ fn files_that_a_rule_asks_for_are_not_saved_where_claims_are_left_out() {
 #[test]
 fn data_that_is_moved_needs_a_node_agent_or_the_mover_that_is_named() {
     let moved = |mover: &str| Method::MovedCsiSnapshot { class: "c".into(), data_mover: mover.into(), group: None };
-    let files = Method::FsBackup { pod: "p".into(), volume: "v".into() };
+    let files = from_p();
     let movers = |are_asked, has_node_agent| BackupMovers { are_asked, has_node_agent, is_unready: false };
     let all = [movers(false, false), movers(true, false), movers(true, true)];
     let (agent, server) = (Some(MissingMover::NodeAgent), Some(MissingMover::Server));
@@ -325,14 +376,14 @@ fn data_that_is_moved_needs_a_node_agent_or_the_mover_that_is_named() {
         (moved("velero-fs"), [agent, agent, None]),
         (moved("kubevirt"), [server, None, None]),
         (files, [agent, agent, None]),
+        (by_reader(NotMounted), [agent, agent, None]),
         (Method::CsiSnapshot { class: String::new(), group: None }, [None; 3]),
         (Method::Skip, [None; 3]),
     ] {
         assert_eq!(all.map(|movers| movers.lack_of(&method)), expected, "{method:?}");
     }
     // An agent that is ready nowhere.
-    let methods =
-        [moved(""), moved("kubevirt"), Method::FsBackup { pod: "p".into(), volume: "v".into() }, Method::Skip];
+    let methods = [moved(""), moved("kubevirt"), from_p(), Method::Skip];
     let waiting = |movers: BackupMovers| movers.waiting(methods.iter());
     assert_eq!(all.map(waiting), [0; 3]);
     assert_eq!(all.map(|movers| waiting(BackupMovers { is_unready: true, ..movers })), [0, 0, 2]);
@@ -340,4 +391,17 @@ fn data_that_is_moved_needs_a_node_agent_or_the_mover_that_is_named() {
     let done = |method| Verdict { method, why: why() }.done();
     assert_eq!(done(moved("")), "CSI snapshot of the class c whose data is moved");
     assert_eq!(done(moved("kubevirt")), "CSI snapshot of the class c whose data kubevirt moves");
+}
+
+#[test]
+fn a_claim_of_a_group_keeps_it_also_where_its_data_is_moved() {
+    let group = || Some(Group { value: "gold".into(), class: String::new() });
+    for (moves_data, method) in [
+        (false, Method::CsiSnapshot { class: String::new(), group: group() }),
+        (true, Method::MovedCsiSnapshot { class: String::new(), data_mover: String::new(), group: group() }),
+    ] {
+        let flags = Flags { group_label: "tier".into(), moves_data, ..flags() };
+        let why = MethodReason::SnapshotByDefault { blocker: None };
+        assert_eq!(of_claim(&csi(), &[], "", &flags), Verdict { method, why });
+    }
 }

@@ -5,6 +5,9 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 
+/// The mode of a claim that has a device and no files.
+pub(crate) const BLOCK: &str = "Block";
+
 /// Namespace and name of a claim.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClaimKey {

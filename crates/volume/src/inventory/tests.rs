@@ -59,3 +59,60 @@ fn a_claim_without_a_class_for_its_driver_is_skipped_and_says_why() {
     let none = "the cluster has none, and none of the name b";
     assert_eq!(of("none"), skipped("bare", none, "make a VolumeSnapshotClass of the driver"));
 }
+
+#[test]
+fn the_files_of_a_claim_without_a_pod_are_saved_where_it_has_no_class() {
+    let flags = Flags { snapshots: true, csi: true, serves_snapshots: true, ..by_files() };
+    let rules = Rules { policies: None, flags: &flags };
+    let mut inventory = VolumeInventory::new(rules);
+    for (name, driver) in [("alone", "bare"), ("opted-out", "bare"), ("snapshotted", "single")] {
+        claim(name, "", driver).iter().for_each(|item| inventory.take(item));
+    }
+    inventory.take(&pod("web", "opted-out", json!({"backup.velero.io/backup-volumes-excludes": "v"}), json!({})));
+    let mut verdicts = inventory.decide(rules);
+    let class = SnapshotClass { name: "s".into(), driver: "single".into(), ..SnapshotClass::default() };
+    verdicts.settle_classes(&SnapshotClasses::new(vec![class], &BTreeMap::new()));
+    let of = |name: &str| {
+        let verdict = &verdicts.of_claim(&ClaimKey { namespace: "n".into(), name: name.into() }).unwrap().verdict;
+        (verdict.done(), verdict.has_failed())
+    };
+    assert_eq!(of("alone"), ("file system backup by a reader pod".to_owned(), false));
+    assert_eq!(of("opted-out"), ("nothing".to_owned(), true));
+    assert_eq!(of("snapshotted"), ("CSI snapshot of the class s".to_owned(), false));
+}
+
+fn by_files() -> Flags {
+    Flags { fs_backup_by_default: true, saves_claims: true, ..Flags::default() }
+}
+
+/// A running pod that mounts a claim as `v`.
+fn pod(name: &str, claim: &str, annotations: Value, labels: Value) -> Item {
+    let pod = json!({"metadata": {"name": name, "namespace": "n", "annotations": annotations, "labels": labels},
+        "spec": {"nodeName": "n1", "containers": [{"volumeMounts": [{"name": "v"}]}],
+            "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": claim}}]}, "status": {"phase": "Running"}});
+    item("pods", "Pod", pod)
+}
+
+#[test]
+fn pods_that_are_left_out_mount_their_claims_and_reader_pods_do_not() {
+    let flags = by_files();
+    let policies = ResourcePolicies::parse(
+        "version: v1\nvolumePolicies: [{action: {type: fs-backup}}]",
+        lifeboat_select::PolicyUse::Backup,
+    );
+    let policies = policies.unwrap();
+    for (policies, expected) in [(Some(&policies), "file system backup from the pod web (volume v)"), (None, "nothing")]
+    {
+        let rules = Rules { policies, flags: &flags };
+        let mut inventory = VolumeInventory::new(rules);
+        claim("data", "", "d").iter().for_each(|item| inventory.take(item));
+        let reader = pod("a", "data", json!({}), json!({"lifeboat.io/reader-of-backup": "other"}));
+        inventory.take(&reader);
+        inventory.take_left_out(&reader);
+        // Its annotation asks for nothing.
+        inventory.take_left_out(&pod("web", "data", json!({"backup.velero.io/backup-volumes": "v"}), json!({})));
+        let verdicts = inventory.decide(rules);
+        let verdict = &verdicts.of_claim(&ClaimKey { namespace: "n".into(), name: "data".into() }).unwrap().verdict;
+        assert_eq!(verdict.done(), expected);
+    }
+}

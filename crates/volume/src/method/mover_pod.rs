@@ -2,15 +2,23 @@
 //! claim from a repository before anything mounts it.
 //!
 //! A pod knows the bucket, the password and the snapshot from its arguments and from a Secret beside it, and asks the cluster nothing.
-//! Both belong to the claim, have names that follow from it, and are removed at the end, however that comes; what a killed restore has
-//! left is taken up by the next run, or removed ([`sweep`]). Start reading at [`MoverPods`].
+//! The pod belongs to the claim and the Secret to the pod. Both have names that follow from the claim, and are removed at the end, however
+//! that comes; what a killed restore has left is taken up by the next run, or removed ([`sweep`]). Start reading at [`MoverPods`].
 
 mod fill;
+mod killed;
 mod objects;
+mod placement;
+mod rights;
 mod settings;
 mod state;
 mod sweep;
 
-pub use fill::{FilledClaim, MoverPods};
+pub use fill::{FilledClaim, MoverPods, UnfilledClaim, UnfilledState};
+pub use killed::{MOST_ATTEMPTS, MoverEnd};
 pub use objects::{PASSWORD, SECRET_AT};
+pub use placement::MoverPlacement;
+pub use rights::{BACKUP_CAPABILITIES, GRACE_SECONDS, RESTORE_CAPABILITIES, container_security};
 pub use settings::{ClaimToFill, MoverPodSettings, SecretFiles};
+pub(crate) use state::waits_for;
+pub use sweep::SweptMover;

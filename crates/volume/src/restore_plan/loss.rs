@@ -7,7 +7,7 @@ use lifeboat_api::UnsupportedPart;
 pub enum UnsupportedMethod {
     /// The files of the volume are in a repository of kopia, and no node agent is there.
     FsBackup,
-    /// The data of a CSI snapshot was moved into a repository, and no node agent is there.
+    /// The data of a CSI snapshot, or of a claim that a reader pod has held, was moved into a repository, and no node agent is there.
     DataMovement,
     /// The files of the volume are in a repository of restic.
     Restic,
@@ -19,9 +19,7 @@ impl UnsupportedMethod {
     pub fn why(self) -> &'static str {
         match self {
             Self::FsBackup => "a pod volume backup, and no node agent is there that brings its files back",
-            Self::DataMovement => {
-                "a CSI snapshot that was moved into a repository, and no node agent is there that brings it back"
-            }
+            Self::DataMovement => "a repository, to which it was moved, and no node agent is there that brings it back",
             Self::Restic => UnsupportedPart::Restic.why(),
         }
     }
@@ -69,7 +67,7 @@ impl Loss {
             Self::NotSaved => {
                 "its data was not saved, and its storage was deleted with it (reclaim policy Delete)".to_owned()
             }
-            Self::NotTaken => "its snapshot was not taken when the backup was made".to_owned(),
+            Self::NotTaken => "its data was not saved when the backup was made".to_owned(),
             Self::WithClaim => "its data comes with its claim, which is not part of this restore".to_owned(),
             Self::NotWanted => "the restore leaves volumes out (restorePVs is false)".to_owned(),
             Self::WithPod => "its data is in a pod volume backup and comes with a pod that mounts it, and no such pod is part of this \

@@ -114,7 +114,12 @@ pub fn plan_volume(volume: SavedVolume<'_>, recorded: &RecordedVolumes, means: R
     let claim = claim(text("/spec/claimRef/namespace"), text("/spec/claimRef/name"));
     let files = recorded.pod_volumes.get(&claim).map(|files| files.format);
     let of_files = |format| or_lost(RestoreMethod::FsBackup, movers.read_files(format));
+    let is_moved = recorded.moved.contains_key(&claim);
     match recorded.methods.get(name) {
+        // By a reader pod: no pod of the restore brings it back.
+        Some(RecordedMethod::PodVolumeBackup) if is_moved => {
+            or_lost(RestoreMethod::DataMovement, movers.bring_back(false))
+        }
         Some(RecordedMethod::NativeSnapshot) => native(),
         Some(RecordedMethod::Failed) if recorded.native.contains_key(name) => native(),
         Some(RecordedMethod::Failed) => files.map_or_else(|| by_policy(Loss::NotTaken), of_files),
@@ -137,7 +142,7 @@ pub fn plan_volume(volume: SavedVolume<'_>, recorded: &RecordedVolumes, means: R
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::restore_plan::recorded::SavedFiles;
+    use crate::restore_plan::recorded::{MovedSnapshot, SavedFiles};
     use lifeboat_archive::native_snapshot::{COMPLETED, NativeSnapshot};
     use lifeboat_archive::volume_info::CsiSnapshotInfo;
     use serde_json::json;
@@ -150,6 +155,8 @@ mod tests {
         NativeFailed,
         Files(FileFormat),
         Snapshot,
+        /// Files that a reader pod has held.
+        ByReader,
     }
 
     /// The method for a volume with these records, by its reclaim policy: `Retain`, `Delete`.
@@ -170,6 +177,7 @@ mod tests {
                 recorded.pod_volumes.extend([(claim("n", "c"), SavedFiles { format, ..SavedFiles::default() })]);
             }
             Also::Snapshot => recorded.snapshots.extend([(claim("n", "c"), CsiSnapshotInfo::default())]),
+            Also::ByReader => recorded.moved.extend([(claim("n", "c"), MovedSnapshot::default())]),
         }
         ["Retain", "Delete"].map(|policy| {
             let object =
@@ -220,6 +228,18 @@ mod tests {
                 assert_eq!(found, expected, "{method:?}, not wanted");
             }
         }
+    }
+
+    #[test]
+    fn a_volume_that_a_reader_pod_has_held_is_brought_back_without_a_pod() {
+        let means = |movers| RestoreMeans { wants_volumes: true, movers };
+        let found = [Movers::NodeAgent, Movers::Pods, Movers::Missing].map(|movers| {
+            let [retained, deleted] = methods(Some(RecordedMethod::PodVolumeBackup), Also::ByReader, means(movers));
+            assert_eq!(retained, deleted);
+            retained
+        });
+        let unsupported = RestoreMethod::Empty(Loss::Unsupported(UnsupportedMethod::DataMovement));
+        assert_eq!(found, [RestoreMethod::DataMovement, RestoreMethod::DataMovement, unsupported]);
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Records of a backup about its volumes, gathered from its files.
 
 use lifeboat_api::DataMover;
-use lifeboat_api::well_known::{ANNOTATION_CSI_DRIVER_NAME, ANNOTATION_VOLUME_SNAPSHOT_HANDLE};
+use lifeboat_api::well_known::{
+    ANNOTATION_BY_READER_POD, ANNOTATION_CSI_DRIVER_NAME, ANNOTATION_VOLUME_SNAPSHOT_HANDLE,
+};
 use lifeboat_archive::native_snapshot::NativeSnapshot;
 use lifeboat_archive::volume_info::{
     BackupVolumeInfo, CSI_SNAPSHOT, CsiSnapshotInfo, FAILED, NATIVE_SNAPSHOT, POD_VOLUME_BACKUP, PVB_INFO, SUCCEEDED,
@@ -22,7 +24,8 @@ pub struct RecordedVolumes {
     pub pod_volumes: BTreeMap<ObjectKey, SavedFiles>,
     /// Files of the volumes of pods from pod volume backups, by namespace and name of the pod and by volume.
     pub of_pods: BTreeMap<PodName, BTreeMap<String, SavedFiles>>,
-    /// Claims whose CSI snapshot was moved into a repository, as the volume information says.
+    /// Claims whose data was moved into a repository and comes back without a pod: out of CSI snapshots, as the volume information says,
+    /// and by reader pods.
     pub moved: BTreeMap<ObjectKey, MovedSnapshot>,
     /// CSI snapshots by claim.
     pub snapshots: BTreeMap<ObjectKey, CsiSnapshotInfo>,
@@ -56,7 +59,7 @@ pub enum FileFormat {
     Restic,
 }
 
-/// A CSI snapshot whose data is in a repository.
+/// The data of a claim that is in a repository and comes back without a pod: out of a CSI snapshot, or read by a reader pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MovedSnapshot {
     /// The program that has moved it; empty for the built-in one.
@@ -178,9 +181,15 @@ impl RecordedVolumes {
         let failed = || files.infos.iter().filter(|info| has_failed(info));
         let of_csi = failed().filter(|info| info.backup_method == CSI_SNAPSHOT);
         let (mut of_pods, mut pod_volumes) = (BTreeMap::<PodName, BTreeMap<_, _>>::new(), BTreeMap::new());
+        let mut by_readers = BTreeMap::new();
         for one in files.pod_volumes.iter().filter(saved) {
             let (files, namespace) = (SavedFiles::of(one), text(one, "/spec/pod/namespace"));
             let name = text(one, "/metadata/annotations/velero.io~1pvc-name");
+            // No backup has its pod.
+            if one["metadata"]["annotations"][ANNOTATION_BY_READER_POD] == "true" {
+                by_readers.entry(claim(&namespace, &name)).or_insert_with(|| files.moved(&namespace));
+                continue;
+            }
             if !name.is_empty() {
                 pod_volumes.entry(claim(&namespace, &name)).or_insert_with(|| files.clone());
             }
@@ -189,7 +198,7 @@ impl RecordedVolumes {
         }
         let moved = files.infos.iter().filter(|info| info.snapshot_data_moved && !has_failed(info));
         let moved = moved.map(|info| (claim(&info.pvc_namespace, &info.pvc_name), moved_snapshot(info)));
-        let moved = moved.filter(|(_, moved)| !moved.snapshot_id.is_empty()).collect();
+        let moved = moved.filter(|(_, moved)| !moved.snapshot_id.is_empty()).chain(by_readers).collect();
         let infos = files.infos.iter().filter(|info| !info.pv_name.is_empty());
         let mut native = BTreeMap::new();
         // One without a volume only waits to be deleted with the backup.
@@ -210,6 +219,16 @@ impl RecordedVolumes {
 }
 
 impl SavedFiles {
+    /// The same, for a data mover that brings them back into the claim itself.
+    fn moved(&self, namespace: &str) -> MovedSnapshot {
+        MovedSnapshot {
+            snapshot_id: self.snapshot_id.clone(),
+            size: self.size,
+            source_namespace: namespace.to_owned(),
+            ..MovedSnapshot::default()
+        }
+    }
+
     /// Reads a PodVolumeBackup.
     fn of(backup: &Value) -> Self {
         let (spec, status) = (&backup["spec"], &backup["status"]);
@@ -333,6 +352,10 @@ mod tests {
                 json!({"metadata": {"namespace": "n"}, "spec": {"source": {"persistentVolumeClaimName": "snapped"}}}),
             ],
         };
+        let by_reader = json!({"metadata": {"annotations": {"velero.io/pvc-name": "idle", "lifeboat.io/by-reader-pod": "true"}},
+            "spec": {"pod": {"namespace": "n", "name": "b-0123"}, "volume": "data", "uploaderType": "kopia"},
+            "status": {"phase": "Completed", "snapshotID": "r1", "progress": {"totalBytes": 5}}});
+        let files = VolumeFiles { pod_volumes: [files.pod_volumes, vec![by_reader]].concat(), ..files };
         let recorded = RecordedVolumes::of(files);
         let failures = [("csi-failed", "no space"), ("fs-failed", "no space")];
         assert_eq!(recorded.failures, failures.map(|(volume, why)| (volume.to_owned(), why.to_owned())).into());
@@ -355,7 +378,13 @@ mod tests {
             size: 9,
             ..MovedSnapshot::default()
         };
-        assert_eq!(recorded.moved, [(claim("n", "moved"), moved)].into());
+        let read = MovedSnapshot {
+            snapshot_id: "r1".into(),
+            size: 5,
+            source_namespace: "n".into(),
+            ..MovedSnapshot::default()
+        };
+        assert_eq!(recorded.moved, [(claim("n", "idle"), read), (claim("n", "moved"), moved)].into());
         assert_eq!(recorded.snapshots, [(claim("n", "snapped"), CsiSnapshotInfo::default())].into());
         assert_eq!(recorded.native, [("nat".to_owned(), native("nat", "snap-1"))].into());
     }

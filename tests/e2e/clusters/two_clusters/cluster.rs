@@ -1,6 +1,6 @@
 //! A cluster, its server, and what users do with both.
 
-use super::model::{Backup, PLAIN};
+use super::model::{Backup, PLAIN, annotation_of};
 use crate::ground::{Ground, Server};
 use crate::server::plugins::DISK;
 use crate::support::{Run, comes_to_be_within, program, run, until_types_are_served, with_object};
@@ -11,7 +11,7 @@ use std::process::Command;
 use std::time::Duration;
 
 /// Seconds for which a backup is kept that nothing else keeps.
-pub(super) const TTL: i64 = 20;
+const TTL: i64 = 20;
 const FLAGS: [&str; 10] = [
     "--lease-duration",
     "4s",
@@ -36,6 +36,8 @@ pub(super) struct Cluster {
     pub(super) is_paused: bool,
     pub(super) starts: usize,
     pub(super) backups: usize,
+    /// The number of times that it was made anew with another UID.
+    made_anew: usize,
     /// The schedule with rules, under its name of now; `None` when it is deleted.
     pub(super) nightly: Option<String>,
     /// Where both clusters have their bucket, their snapshots and the plugin.
@@ -59,8 +61,19 @@ impl Cluster {
         let nightly = Some("nightly".to_owned());
         let (starts, backups, is_paused) = (0, 0, false);
         let (folder, bucket) = (folder.to_owned(), folder.join("shared").join("b"));
-        let mut cluster =
-            Self { ground, uid, number, server: None, is_paused, starts, backups, nightly, folder, bucket };
+        let mut cluster = Self {
+            ground,
+            uid,
+            number,
+            server: None,
+            is_paused,
+            starts,
+            backups,
+            made_anew: 0,
+            nightly,
+            folder,
+            bucket,
+        };
         cluster.install();
         cluster
     }
@@ -166,12 +179,17 @@ impl Cluster {
         until_types_are_served(&self.ground.bed.plane, &names);
     }
 
-    /// Makes a backup of a schedule and waits for its end; `None` when its time was over before anybody saw its end.
-    pub(super) fn back_up(&mut self, schedule: &str) -> Option<Backup> {
+    /// Makes a backup of a schedule.
+    pub(super) fn begin_backup(&mut self, schedule: &str) -> String {
         self.backups += 1;
         let name = format!("of-{}-{}", self.number, self.backups);
         let made = self.lifeboat(&format!("backup create {name} --from-schedule {schedule}"));
         assert_eq!(made.code, 0, "{made:?}");
+        name
+    }
+
+    /// Waits for the end of a backup, and until its record says its rules; `None` when its time was over before anybody saw its end.
+    pub(super) fn end_backup(&mut self, name: String, schedule: &str, has_rules: bool) -> Option<Backup> {
         let mut status = Value::Null;
         let ended = comes_to_be_within(LIMIT, || {
             self.tend();
@@ -184,8 +202,25 @@ impl Cluster {
             return None;
         }
         assert_eq!(status["phase"], "Completed", "{name}: {status}: {}", self.log());
+        let is_noted = || {
+            self.tend();
+            annotation_of(&self.bucket, &name, "lifeboat.io/kept-by").is_some()
+        };
+        assert!(!has_rules || comes_to_be_within(LIMIT, is_noted), "{name} does not say its rules: {}", self.log());
         let began = status["startTimestamp"].as_str().expect("its begin").parse().expect("a time");
         Some(Backup { name, cluster: self.uid.clone(), schedule: schedule.to_owned(), began })
+    }
+
+    /// Gives the cluster another UID, as one has that is made anew.
+    pub(super) fn become_another(&mut self) {
+        self.made_anew += 1;
+        let mut namespace = self.ground.get_in("", "namespace", "kube-system");
+        self.uid = format!("00000000-0000-4000-800{}-{:012}", self.number, self.made_anew);
+        namespace["metadata"]["uid"] = self.uid.clone().into();
+        for field in ["resourceVersion", "managedFields"] {
+            namespace["metadata"].as_object_mut().expect("metadata").remove(field);
+        }
+        self.ground.bed.plane.store(&[namespace]).expect("another UID");
     }
 
     pub(super) fn until_gone(&mut self, kind: &str, name: &str) {

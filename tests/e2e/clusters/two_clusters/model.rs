@@ -21,45 +21,63 @@ pub(super) struct Backup {
 /// The files of a restore.
 #[derive(Debug)]
 pub(super) struct Restore {
-    /// The cluster that has made them.
-    pub(super) cluster: usize,
+    /// The UID of the cluster that has made them.
+    pub(super) cluster: String,
     /// A digest of its results.
     pub(super) digest: String,
     pub(super) backup: String,
 }
 
+/// A backup among those of its schedule.
+#[derive(Debug)]
+struct Member {
+    began: Timestamp,
+    name: String,
+    /// It was made while the schedule had rules, which its record says.
+    has_rules: bool,
+    /// It is certain to stay.
+    is_kept: bool,
+}
+
 /// Backups of one schedule of one cluster, as its rules count them.
 #[derive(Debug, Default)]
 struct Group {
-    /// When each began, its name, and whether it was made by rules that keep it for certain: the newest last.
-    all: Vec<(Timestamp, String, bool)>,
-    /// True when the rules may have changed since: then only the newest is certain to stay.
-    has_changed: bool,
+    /// The newest last.
+    all: Vec<Member>,
+    /// The number of those that stay.
+    keeps: usize,
 }
 
 impl Group {
+    fn of(schedule: &str) -> Self {
+        // Without rules the newest stays.
+        let keeps = if schedule == PLAIN { 1 } else { KEEPS };
+        Self { keeps, ..Self::default() }
+    }
+
     fn add(&mut self, backup: &Backup, has_rules: bool) {
-        let kept_before = self.kept().count();
-        self.all.push((backup.began, backup.name.clone(), has_rules));
-        self.all.sort();
-        self.settle();
-        self.has_changed = !has_rules || self.has_changed && kept_before + 1 < KEEPS;
+        let (began, name) = (backup.began, backup.name.clone());
+        self.all.push(Member { began, name, has_rules, is_kept: has_rules });
+        self.all.sort_by(|a, b| (a.began, &a.name).cmp(&(b.began, &b.name)));
         self.settle();
     }
 
-    /// Marks backups that are not among the newest as not kept: they may be gone from now on. Backups that no rules
-    /// keep may be there too, and take places.
+    /// Marks backups as not kept that may be gone from now on, by the rules of the schedule, or, where these are gone, by those of the
+    /// newest record: they keep up to that one. Each may be in force, now and later. Backups that no rules keep may be there too, and take
+    /// places.
     fn settle(&mut self) {
-        let most = if self.has_changed { 1 } else { KEEPS };
-        let mut kept = 0;
-        for (place, (.., is_kept)) in self.all.iter_mut().rev().enumerate() {
-            *is_kept = *is_kept && place < KEEPS && kept < most;
-            kept += usize::from(*is_kept);
+        let record = self.all.iter().rposition(|member| member.has_rules);
+        let count = self.all.len();
+        for (place, member) in self.all.iter_mut().enumerate() {
+            let by_schedule = count - place <= self.keeps;
+            let by_record = record.is_some_and(|record| place <= record && record - place < self.keeps);
+            let is_newest = place + 1 == count;
+            member.is_kept &= by_schedule && (by_record || is_newest);
         }
     }
 
     fn kept(&self) -> impl Iterator<Item = &String> {
-        self.all.iter().filter(|(.., is_kept)| *is_kept).map(|(_, name, _)| name)
+        self.all.iter().filter(|member| member.is_kept).map(|member| &member.name)
     }
 }
 
@@ -69,7 +87,7 @@ pub(super) struct Model {
     backups: Vec<Backup>,
     groups: BTreeMap<(String, String), Group>,
     held: BTreeSet<String>,
-    /// Nothing keeps them, and nothing may.
+    /// No rules and no hold keep them: all of a schedule but the newest go.
     free: BTreeSet<String>,
     /// The restores whose files lie in the bucket, by their names.
     pub(super) restores: BTreeMap<String, Restore>,
@@ -85,19 +103,11 @@ impl Model {
     pub(super) fn made(&mut self, backup: Backup, has_rules: bool) {
         if backup.schedule == PLAIN {
             self.free.insert(backup.name.clone());
-        } else {
-            let group = (backup.cluster.clone(), backup.schedule.clone());
-            self.groups.entry(group).or_default().add(&backup, has_rules);
         }
+        let group = (backup.cluster.clone(), backup.schedule.clone());
+        let group = self.groups.entry(group).or_insert_with(|| Group::of(&backup.schedule));
+        group.add(&backup, has_rules || backup.schedule == PLAIN);
         self.backups.push(backup);
-    }
-
-    /// The rules of a cluster's schedules may be others from now on.
-    pub(super) fn rules_change(&mut self, cluster: &str) {
-        for (_, group) in self.groups.iter_mut().filter(|((of, _), _)| of == cluster) {
-            group.has_changed = true;
-            group.settle();
-        }
     }
 
     pub(super) fn held(&mut self, name: &str) {
@@ -119,7 +129,7 @@ impl Model {
     pub(super) fn deleted(&mut self, name: &str) {
         self.free.remove(name);
         for group in self.groups.values_mut() {
-            group.all.retain(|(_, one, _)| one != name);
+            group.all.retain(|member| member.name != name);
         }
     }
 
@@ -128,16 +138,21 @@ impl Model {
         self.groups.values().flat_map(Group::kept).chain(&self.held).cloned().collect()
     }
 
-    /// All that must not stay in the bucket.
-    pub(super) fn free(&self) -> &BTreeSet<String> {
-        &self.free
+    /// All that must not stay in the bucket, as long as these clusters are there: what a lost one has made stays.
+    pub(super) fn free(&self, clusters: &[&str]) -> BTreeSet<String> {
+        let newest: BTreeSet<&String> =
+            self.groups.values().filter_map(|group| group.all.last()).map(|member| &member.name).collect();
+        let is_here = |name: &String| {
+            self.backups.iter().any(|one| one.name == *name && clusters.contains(&one.cluster.as_str()))
+        };
+        self.free.iter().filter(|name| !newest.contains(name) && is_here(name)).cloned().collect()
     }
 
     /// A restore has ended. One under the name of another cluster's is refused, and leaves its files as they are.
     pub(super) fn restored(&mut self, name: &str, phase: &str, found: Restore) {
         match self.restores.get(name) {
             Some(before) if before.cluster != found.cluster => {
-                let owner = before.cluster;
+                let owner = &before.cluster;
                 assert!(
                     phase.starts_with("Failed"),
                     "a cluster restored as {name}, which is of cluster {owner}: {phase}"
@@ -148,7 +163,7 @@ impl Model {
         }
     }
 
-    pub(super) fn restore_deleted(&mut self, name: &str, cluster: usize) {
+    pub(super) fn restore_deleted(&mut self, name: &str, cluster: &str) {
         if self.restores.get(name).is_some_and(|before| before.cluster == cluster) {
             self.restores.remove(name);
         }
@@ -165,6 +180,13 @@ pub(super) fn end_of(bucket: &Path, backup: &str) -> Option<Timestamp> {
     let record = std::fs::read(bucket.join("backups").join(backup).join("velero-backup.json")).ok()?;
     let record: Value = serde_json::from_slice(&record).expect("a record");
     record["status"]["expiration"].as_str().map(|end| end.parse().expect("a time"))
+}
+
+/// An annotation in the record of a backup.
+pub(super) fn annotation_of(bucket: &Path, backup: &str, name: &str) -> Option<String> {
+    let record = std::fs::read(bucket.join("backups").join(backup).join("velero-backup.json")).ok()?;
+    let record: Value = serde_json::from_slice(&record).ok()?;
+    record["metadata"]["annotations"][name].as_str().map(str::to_owned)
 }
 
 /// A digest of the results of a restore; `None` when there are none.

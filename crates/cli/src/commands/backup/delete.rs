@@ -11,7 +11,7 @@ use lifeboat_client::Client;
 use lifeboat_lifecycle::phase::backup_expiry::ExpiryInput;
 use lifeboat_lifecycle::phase::hold::Hold;
 use lifeboat_lifecycle::phase::request::{
-    check_deletion, claims_may_need, reads, refusal_for_claims, refusal_for_reader,
+    check_deletion, claims_may_need, reads, refusal_for_claims, refusal_for_restore,
 };
 use lifeboat_object::first_names;
 use lifeboat_terminal::flags::globals::Globals;
@@ -69,7 +69,7 @@ impl Users<'_> {
     /// Returns the reason why it would be refused.
     fn deletion(&self, backup: &str, waits: bool) -> Result<String, String> {
         match (self.restores.first(), waits) {
-            (Some(reader), false) => return Err(refusal_for_reader(backup, reader)),
+            (Some(reader), false) => return Err(refusal_for_restore(backup, reader)),
             (None, false) if !self.claims.is_empty() => return Err(refusal_for_claims(backup, &self.claims)),
             _ => {}
         }
@@ -142,7 +142,7 @@ pub(crate) async fn request_deletion(client: &Client, backup: &Backup, waits_for
         let waits = (well_known::ANNOTATION_WAIT_FOR_RESTORES.to_owned(), "true".to_owned());
         request.metadata.annotations = [waits].into();
     } else if let Some(reader) = readers(&client.list::<Restore>("").await?, &backup.metadata.name).first() {
-        bail!("{}", refusal_for_reader(&backup.metadata.name, reader));
+        bail!("{}", refusal_for_restore(&backup.metadata.name, reader));
     }
     request.metadata.generate_name = format!("{}-", backup.metadata.name);
     request.metadata.namespace.clone_from(&client.namespace);
@@ -190,7 +190,7 @@ mod tests {
     fn a_trial_of_a_deletion_says_who_needs_the_backup_and_when_it_would_go() {
         let claims = |names: &[&str]| -> Vec<String> { names.iter().map(|name| (*name).to_owned()).collect() };
         let (reads, needs) =
-            (refusal_for_reader("b", "r"), refusal_for_claims("b", &claims(&["shop/data", "shop/logs"])));
+            (refusal_for_restore("b", "r"), refusal_for_claims("b", &claims(&["shop/data", "shop/logs"])));
         for (restores, of, refused, waits) in [
             (vec![], vec![], Ok(String::new()), ""),
             (vec!["r"], vec![], Err(reads.clone()), " when restore r has ended"),

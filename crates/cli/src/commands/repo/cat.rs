@@ -24,12 +24,22 @@ impl CatArgs {
         let opened = self.repository.open_source(globals).await?;
         let (snapshot, entry) = self.entry.find_in(&opened.source).await?;
         let path = if self.entry.path.is_empty() { "the root" } else { &self.entry.path };
-        print_bytes(&opened.source, &entry, &format!("{path} of snapshot {snapshot}")).await
+        let printed = PrintedBytes { entry: &entry, length: None };
+        print_bytes(&opened.source, printed, &format!("{path} of snapshot {snapshot}")).await
     }
 }
 
+/// The bytes of an entry.
+#[derive(Clone, Copy)]
+pub(crate) struct PrintedBytes<'a> {
+    pub(crate) entry: &'a SourceEntry,
+    /// The first of them that are printed; `None` for all.
+    pub(crate) length: Option<u64>,
+}
+
 /// Prints the bytes of a file, or the target of a symlink. `what` names it for people.
-pub(crate) async fn print_bytes(source: &Source, entry: &SourceEntry, what: &str) -> Result<ExitCode> {
+pub(crate) async fn print_bytes(source: &Source, printed: PrintedBytes<'_>, what: &str) -> Result<ExitCode> {
+    let PrintedBytes { entry, length } = printed;
     match &entry.kind {
         EntryKind::File | EntryKind::Symlink | EntryKind::Special(_) => {}
         EntryKind::Directory => bail!("{what} is a directory: name a file"),
@@ -38,8 +48,13 @@ pub(crate) async fn print_bytes(source: &Source, entry: &SourceEntry, what: &str
     let object = entry.object.as_ref().with_context(|| format!("{what} has no bytes"))?;
     let mut bytes = source.bytes(object);
     let mut out = std::io::stdout().lock();
-    while let Some(piece) = bytes.try_next().await? {
-        out.write_all(&piece)?;
+    let mut left = length.unwrap_or(u64::MAX);
+    while left > 0
+        && let Some(piece) = bytes.try_next().await?
+    {
+        let taken = usize::try_from(left).unwrap_or(usize::MAX).min(piece.len());
+        out.write_all(piece.get(..taken).unwrap_or_default())?;
+        left -= taken as u64;
     }
     out.flush()?;
     Ok(ExitCode::SUCCESS)

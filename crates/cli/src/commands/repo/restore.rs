@@ -62,6 +62,8 @@ pub(crate) struct RestoreFlags {
 pub(crate) struct Restored<'a> {
     pub(crate) source: &'a Source,
     pub(crate) entry: &'a SourceEntry,
+    /// The length of a device, which may be saved with more bytes.
+    pub(crate) length: Option<u64>,
     /// The entry for people.
     pub(crate) what: &'a str,
     pub(crate) target: &'a Path,
@@ -85,7 +87,8 @@ impl RestoreArgs {
         let opened = self.repository.open_source(globals).await?;
         let (snapshot, entry) = self.entry.find_in(&opened.source).await?;
         let what = format!("snapshot {snapshot}");
-        let restored = Restored { source: &opened.source, entry: &entry, what: &what, target: &self.target };
+        let restored =
+            Restored { source: &opened.source, entry: &entry, length: None, what: &what, target: &self.target };
         self.flags.restore(restored).await
     }
 }
@@ -93,7 +96,7 @@ impl RestoreArgs {
 impl RestoreFlags {
     /// Restores an entry and prints the report. Ends with another code where it is not all there.
     pub(crate) async fn restore(&self, restored: Restored<'_>) -> Result<ExitCode> {
-        let Restored { source, entry, what, target } = restored;
+        let Restored { source, entry, length, what, target } = restored;
         let options = RestoreOptions {
             existing: match self.existing {
                 ExistingFiles::Update => Existing::Update,
@@ -105,6 +108,7 @@ impl RestoreFlags {
             sparse: !self.no_sparse,
             owners: !self.no_owners,
             stop_at_first_error: self.stop_at_first_error,
+            length,
             ..RestoreOptions::new(target)
         };
         let progress = Arc::new(Progress::default());

@@ -6,12 +6,12 @@ use anyhow::{Result, bail};
 use clap::Args;
 use jiff::Zoned;
 use lifeboat_api::{Backup, Restore, label_value, well_known};
-use lifeboat_api::{NoneOfSchedule, SourceCluster, choose_of_schedule};
+use lifeboat_api::{BackupMaker, NoneOfSchedule, SourceCluster, choose_of_schedule, newest_of_schedule};
 use lifeboat_client::Client;
 use lifeboat_terminal::flags::Optional;
 use lifeboat_terminal::flags::globals::Globals;
 use lifeboat_terminal::flags::spec::RestoreSpecArgs;
-use lifeboat_terminal::output::errors::missing;
+use lifeboat_terminal::output::errors::{missing, warn};
 use lifeboat_view::preview;
 use std::process::ExitCode;
 
@@ -90,7 +90,11 @@ impl RestoreContentArgs {
             let from = SourceCluster::parse(&self.source_cluster);
             let this = client.cluster.uid().await?;
             let partly = *self.allow_partially_failed == Some(true);
-            match choose_of_schedule(&backups, schedule, partly, |backup| from.admits(backup, &this)) {
+            let chosen = choose_of_schedule(&backups, schedule, partly, |backup| from.admits(backup, &this));
+            if let Ok(newest) = &chosen {
+                warn(Some(&newest_of_schedule(schedule, newest, BackupMaker::of(newest, &this))));
+            }
+            match chosen {
                 Ok(newest) if partly => {
                     restore.spec.backup_name.clone_from(&newest.metadata.name);
                     restore.spec.schedule_name.clear();

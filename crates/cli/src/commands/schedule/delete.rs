@@ -1,7 +1,7 @@
 //! `lifeboat schedule delete`.
 
 use crate::resource::expiry::lists;
-use crate::resource::release::{kept_by_rules, release, released_with, staying};
+use crate::resource::release::{kept_by_schedule, release, released_with, staying, to_be_released};
 use crate::resource::{DeleteArgs, chosen, together};
 use anyhow::Result;
 use clap::Args;
@@ -39,10 +39,12 @@ pub(crate) async fn delete(args: &ScheduleDeleteArgs, globals: &Globals) -> Resu
         }
     };
     let all = expiries(&lists, &TimeZone::UTC, now);
-    let told = if args.release_backups { released_with } else { staying };
+    let told = |name: &String| match args.release_backups {
+        true => released_with(name, &to_be_released(&all, name)),
+        false => staying(name, &kept_by_schedule(&all, name)),
+    };
     let consequences = |found: &[Schedule]| -> Vec<String> {
-        let names = found.iter().map(|schedule| &schedule.metadata.name);
-        names.filter_map(|name| told(name, &kept_by_rules(&all, name))).collect()
+        found.iter().filter_map(|schedule| told(&schedule.metadata.name)).collect()
     };
     let Some((found, mut errors)) = chosen(&args.delete, &client, consequences).await? else {
         return Ok(ExitCode::SUCCESS);
@@ -62,7 +64,7 @@ pub(crate) async fn delete(args: &ScheduleDeleteArgs, globals: &Globals) -> Resu
             }
         }
         if args.release_backups {
-            let mut kept = kept_by_rules(&all, name);
+            let mut kept = to_be_released(&all, name);
             kept.retain(|expiry| expiry.is_own);
             errors.extend(release(&client, &kept, &lists.locations, now).await.err());
         }

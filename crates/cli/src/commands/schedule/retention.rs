@@ -2,7 +2,7 @@
 
 use crate::resource::expiry::{FormatArgs, lists};
 use crate::resource::keep::{self, KeepArgs};
-use crate::resource::release::{kept_by_rules, staying};
+use crate::resource::release::{kept_by_schedule, staying};
 use anyhow::{Result, bail};
 use clap::Args;
 use jiff::Timestamp;
@@ -39,7 +39,7 @@ impl RetentionArgs {
         if (rules.is_some() || self.none) && !self.dry_run {
             keep::set(&client, name, rules.as_ref()).await?;
             let what = rules.as_ref().map_or_else(
-                || "keeps no new backup beyond its time".to_owned(),
+                || "keeps no new backup beyond its time, but the last good one".to_owned(),
                 |rules| format!("keeps {}", retention_text(rules)),
             );
             writeln!(std::io::stderr(), "Schedule \"{name}\" {what}.")?;
@@ -57,7 +57,7 @@ impl RetentionArgs {
         let mut expiries = expiries(&lists, &TimeZone::UTC, now);
         expiries.retain(|expiry| expiry.schedule.as_ref() == Some(name));
         if self.none && !self.dry_run {
-            tell(staying(name, &kept_by_rules(&expiries, name)))?;
+            tell(staying(name, &kept_by_schedule(&expiries, name)))?;
         }
         expiries.sort_by_key(|expiry| std::cmp::Reverse((expiry.stands_for, expiry.backup.metadata.name.clone())));
         self.form.print(&expiries, now)

@@ -1,7 +1,7 @@
 //! `lifeboat volume cat`.
 
 use super::saved::{OpenVolume, SavedVolumeArgs};
-use crate::commands::repo::cat::print_bytes;
+use crate::commands::repo::cat::{PrintedBytes, print_bytes};
 use anyhow::Result;
 use clap::Args;
 use lifeboat_terminal::flags::globals::Globals;
@@ -19,8 +19,8 @@ pub(crate) struct VolumeCatArgs {
 
 impl VolumeCatArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
-        let OpenVolume { source, entry, described, .. } = self.volume.open(&self.path, globals).await?;
+        let OpenVolume { source, entry, length, described, .. } = self.volume.open(&self.path, globals).await?;
         let what = if self.path.is_empty() { described } else { format!("{} of {described}", self.path) };
-        print_bytes(&source, &entry, &what).await
+        print_bytes(&source, PrintedBytes { entry: &entry, length }, &what).await
     }
 }

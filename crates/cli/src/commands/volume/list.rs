@@ -22,20 +22,21 @@ pub(crate) struct VolumeLsArgs {
 
 impl VolumeLsArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
-        let OpenVolume { source, entry, is_device, described, .. } = self.volume.open(&self.path, globals).await?;
+        let OpenVolume { source, entry, is_device, length, described, .. } =
+            self.volume.open(&self.path, globals).await?;
         if !is_device {
             return self.listing.print(&source, &entry).await;
         }
+        let size = length.unwrap_or(entry.size);
         let mut out = std::io::stdout().lock();
         if self.listing.is_json() {
             let mut document = entry_document(&entry);
-            (document["type"], document["path"]) = ("device".into(), "".into());
+            (document["type"], document["path"], document["size"]) = ("device".into(), "".into(), size.into());
             writeln!(out, "{document}")?;
         } else {
             writeln!(
                 out,
-                "{described} is a block device of {} bytes: it has no files to list; volume restore --into FILE writes it, volume cat prints it",
-                entry.size
+                "{described} is a block device of {size} bytes: it has no files to list; volume restore --into FILE writes it, volume cat prints it"
             )?;
         }
         Ok(ExitCode::SUCCESS)

@@ -7,7 +7,7 @@ use crate::commands::repo::{
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use lifeboat_kopia::crypto::Password;
-use lifeboat_mover::restore::device_file;
+use lifeboat_mover::restore::{SavedDevice, saved_device};
 use lifeboat_mover::tree::{Source, SourceEntry};
 use lifeboat_repository::DEFAULT_PASSWORD;
 use lifeboat_standalone::repository_copy::{VolumeName, VolumeRequest};
@@ -44,6 +44,8 @@ pub(crate) struct OpenVolume {
     pub(crate) entry: SourceEntry,
     /// True for a volume that is a block device: the entry is its bytes then.
     pub(crate) is_device: bool,
+    /// The length of a device, which may be saved with more bytes.
+    pub(crate) length: Option<u64>,
     /// The volume for people.
     pub(crate) described: String,
     _scratch: ScratchFolder,
@@ -71,24 +73,28 @@ impl SavedVolumeArgs {
         let password = RepositoryPassword { password, source };
         let (source, _scratch) = OpenRepository::open(blobs, password, scratch, kopia_clock()).await?.into_source();
         let at = |path: &str| SnapshotPath { snapshot: found.copy.snapshot_id.clone(), path: path.to_owned() };
-        let root = at("").find_in(&source).await;
-        let (_, root) = root.with_context(|| {
+        let Source::Kopia(repository) = &source else { bail!("{described} is in a repository of restic") };
+        let found_root = at("").find(repository).await;
+        let (snapshot, root) = found_root.with_context(|| {
             format!(
                 "read {described}, whose snapshot is {} in the repository of namespace {}",
                 found.copy.snapshot_id, found.copy.namespace
             )
         })?;
-        let device = device_file(&source, &root).await.with_context(|| format!("read {described}"))?;
+        let root = SourceEntry::from(&root);
+        let tags = snapshot.document.map(|document| document.tags).unwrap_or_default();
+        let device = saved_device(&source, &root, &tags).await.with_context(|| format!("read {described}"))?;
         let is_device = device.is_some();
+        let length = device.as_ref().map(|device| device.length);
         if is_device && !path.is_empty() {
             bail!("{described} is a block device: it has no files, and so no {path:?}; leave out the path");
         }
         let entry = match device {
-            Some(device) => device,
+            Some(SavedDevice { file, .. }) => file,
             None if path.is_empty() => root,
             None => at(path).find_in(&source).await.with_context(|| format!("read {described}"))?.1,
         };
-        Ok(OpenVolume { source, entry, is_device, described, _scratch })
+        Ok(OpenVolume { source, entry, is_device, length, described, _scratch })
     }
 
     /// The namespace, from the name or from the flag, which may not disagree.

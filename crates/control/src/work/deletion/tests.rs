@@ -107,7 +107,7 @@ fn a_backup_that_a_restore_reads_stays_and_a_deletion_waits_when_asked() {
             }
             let target = DeletionTarget::of(&request, &world, None, NOW);
             let said = (target.refusal(&request), target.waits_for(&request).map(|restore| restore.name.clone()));
-            let expected = (reads.then(|| refusal_for_reader("b", "r")), (reads && waits).then(|| "r".to_owned()));
+            let expected = (reads.then(|| refusal_for_restore("b", "r")), (reads && waits).then(|| "r".to_owned()));
             assert_eq!(said, expected, "{phase:?} {backup} {waits}");
             // One that has begun goes to its end.
             read.status.phase = Some(BackupPhase::Deleting);
@@ -213,7 +213,7 @@ async fn a_deletion_is_counted_when_the_backup_is_gone() {
         let target = DeletionTarget {
             backup: Some((backup, Ok(location))),
             restores: vec![],
-            readers: vec![],
+            reading: vec![],
             others: vec![],
             failed: vec![],
             now: NOW,
@@ -308,7 +308,7 @@ fn a_deletion_takes_nothing_of_another_namespace() {
 fn what_cannot_be_deleted_is_said_before_anything_is_changed() {
     let mut request = DeleteBackupRequest::default();
     let mut target =
-        DeletionTarget { backup: None, restores: vec![], readers: vec![], others: vec![], failed: vec![], now: NOW };
+        DeletionTarget { backup: None, restores: vec![], reading: vec![], others: vec![], failed: vec![], now: NOW };
     let why = |request: &DeleteBackupRequest, target: &DeletionTarget| target.check(request).err();
     assert_eq!(why(&request, &target).as_deref(), Some("spec.backupName is required"));
     request.spec.backup_name = "b".into();
@@ -409,7 +409,7 @@ async fn a_deletion_waits_for_a_claim_with_a_snapshot_thirty_days_at_most() {
     let target = || DeletionTarget {
         backup: Some((backup.clone(), Ok(location.clone()))),
         restores: vec![],
-        readers: vec![],
+        reading: vec![],
         others: vec![],
         failed: vec![],
         now: NOW,
@@ -465,7 +465,7 @@ async fn a_deletion_that_waits_for_a_restore_says_nothing_of_claims() {
     let target = DeletionTarget {
         backup: Some((backup, Err(NoLocation::NoDefault))),
         restores: vec![],
-        readers: vec![crate::stub::named("r")],
+        reading: vec![crate::stub::named("r")],
         others: vec![],
         failed: vec![],
         now: NOW,
@@ -497,5 +497,88 @@ async fn a_deletion_goes_on_without_the_right_to_list_claims_not_after_an_error(
                 assert!(!goes_on && why.contains("backup b is not deleted yet"), "{why}");
             }
         }
+    }
+}
+
+#[tokio::test]
+async fn a_deletion_waits_for_a_restore_of_another_cluster_or_is_refused() {
+    let (_sandbox, cluster) = sandbox().await;
+    let own = cluster.uid().await.unwrap();
+    let bucket = Arc::new(Memory::default());
+    let (store, context) = (Store::new(bucket.clone()), context(cluster.clone(), Arc::new(OneBucket(bucket.clone()))));
+    let mut backup = begun("", 5);
+    backup.metadata.namespace = "velero".into();
+    backup.status.phase = Some(BackupPhase::Completed);
+    let backup = context.client.create("b", &backup).await.unwrap().unwrap();
+    let record = serde_json::to_vec(&backup).unwrap();
+    bucket.put(&BackupFile::Metadata.key("b"), record.into(), PutOptions::default()).await.unwrap();
+    let now = context.env.now();
+    let reads = |backup: &str, uid: &str, hours: i64| lifeboat_store::BackupReading {
+        backup: backup.into(),
+        backup_uid: uid.into(),
+        until: now + jiff::SignedDuration::from_hours(hours),
+    };
+    let uid = backup.metadata.uid.clone();
+    let mut location = BackupStorageLocation::default();
+    location.spec.provider = "aws".into();
+    location.status.phase = Some(BackupStorageLocationPhase::Available);
+    for (n, (what, of, namespace, reads, expected)) in [
+        ("another cluster's", "that", "velero", reads("b", &uid, 3), Some("of namespace velero in cluster that")),
+        ("another namespace's", &own, "other", reads("b", &uid, 3), Some("of namespace other in cluster")),
+        ("a command's", "that", "", reads("b", &uid, 3), Some("of a command in cluster that")),
+        ("its own, which is a Restore here", &own, "velero", reads("b", &uid, 3), None),
+        ("one that was cut off", "that", "velero", reads("b", &uid, -1), None),
+        ("of another backup", "that", "velero", reads("other", &uid, 3), None),
+        ("of a backup that had its name before", "that", "velero", reads("b", "before", 3), None),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        context.notes.locations.keep_only(|_| false);
+        let owner = lifeboat_store::RestoreOwner {
+            name: format!("r{n}"),
+            uid: "v".into(),
+            cluster_uid: of.into(),
+            namespace: namespace.into(),
+            keep_replaced_until: now,
+            reads: Some(reads),
+        };
+        store.claim_restore(&owner, now).await.unwrap();
+        let found = foreign_restore(&context, &backup, &location, &store).await.unwrap();
+        assert_eq!(found.is_some(), expected.is_some(), "{what}");
+        let Some((reader, place)) = found.zip(expected) else {
+            store.release_restore(&owner).await.unwrap();
+            continue;
+        };
+        assert!(reader.named().starts_with(&format!("the restore r{n} {place}")), "{what}: {reader}");
+        let target = || DeletionTarget {
+            backup: Some((backup.clone(), Ok(location.clone()))),
+            restores: vec![],
+            reading: vec![],
+            others: vec![],
+            failed: vec![],
+            now: NOW,
+        };
+        for waits in [false, true] {
+            let name = format!("d{n}-{waits}");
+            let mut request = DeleteBackupRequest::default();
+            (request.metadata.name, request.metadata.namespace) = (name.clone(), "velero".into());
+            request.spec.backup_name = "b".into();
+            let annotation = (well_known::ANNOTATION_WAIT_FOR_RESTORES.to_owned(), waits.to_string());
+            request.metadata.annotations = [annotation].into();
+            let request = context.client.create(&name, &request).await.unwrap().unwrap();
+            let deleted = delete(&context, request, target()).await;
+            let after = context.client.get::<DeleteBackupRequest>(&name).await.unwrap().unwrap();
+            let told = lifeboat_lifecycle::phase::request::restore_waited_for(&after).map(str::to_owned);
+            match waits {
+                true => {
+                    assert!(matches!(deleted, Err(StepError::NotYet(_))), "{what}: {deleted:?}");
+                    assert_eq!(told, Some(reader.to_string()), "{what}");
+                }
+                false => assert!(after.status.errors[0].contains("reads the backup and has not ended"), "{after:?}"),
+            }
+            assert!(context.client.get::<Backup>("b").await.unwrap().is_some(), "{what}");
+        }
+        store.release_restore(&owner).await.unwrap();
     }
 }

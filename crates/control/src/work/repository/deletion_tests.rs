@@ -101,7 +101,7 @@ async fn a_later_pass_deletes_what_the_deletion_of_a_backup_has_left() {
     ground.sandbox.apply(vec![secret(PASSWORD)]).await.unwrap();
     // Not before a day is over, nor in a location that is only read.
     delete_kept_snapshots(&ground.context, &store, &ground.location).await;
-    ground.context.locations = Arc::default();
+    ground.context.notes = Arc::default();
     let mut read_only = ground.location.clone();
     read_only.spec.access_mode = Some(BackupStorageLocationAccessMode::ReadOnly);
     delete_kept_snapshots(&ground.context, &store, &read_only).await;

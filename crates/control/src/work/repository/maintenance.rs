@@ -44,16 +44,16 @@ pub(crate) async fn maintain(
     location: &BackupStorageLocation,
     stop: CancellationToken,
 ) -> StepResult {
-    if context.env.pod.is_none() {
+    if context.env.process.pod.is_none() {
         return Box::pin(here::maintain(context, before, location, stop)).await;
     }
     let (now, key) = (context.env.now(), before.key());
     let all = jobs_of(context, before).await?;
     if let Some(active) = all.iter().find(|job| job.state == JobState::Active) {
-        context.maintenance_jobs.saw(key, now);
+        context.notes.maintenance_jobs.saw(key, now);
         return look(context, before, active).await;
     }
-    context.maintenance_jobs.ended(&key);
+    context.notes.maintenance_jobs.ended(&key);
     let is_recorded = |job: &&MaintenanceJob| {
         let mut runs = before.status.recent_maintenance.iter();
         runs.any(|run| run.start_timestamp == Some(job.started))
@@ -66,7 +66,7 @@ pub(crate) async fn maintain(
             return Ok(vec![stored]);
         }
     }
-    if !context.maintenance_jobs.take_place(key.clone(), now) {
+    if !context.notes.maintenance_jobs.take_place(key.clone(), now) {
         return Err(StepError::NotYet(FULL));
     }
     let Some(template) = PodTemplate::of_own_pod(context).await? else {
@@ -74,7 +74,7 @@ pub(crate) async fn maintain(
     };
     let begun = begin(context, before, &template).await;
     if begun.is_ok() {
-        context.maintenance_jobs.ended(&key);
+        context.notes.maintenance_jobs.ended(&key);
     }
     begun
 }
@@ -118,7 +118,7 @@ async fn look(context: &Context, before: &BackupRepository, active: &Maintenance
         let ended = EndedRun::failed(&why, [active.started, Time::new(now)]);
         let stored = record(context, before, vec![ended]).await?;
         delete(context, active).await?;
-        context.maintenance_jobs.ended(&before.key());
+        context.notes.maintenance_jobs.ended(&before.key());
         return Ok(stored.into_iter().collect());
     }
     Err(StepError::NotYet(if age < SignedDuration::from_mins(1) { PAUSES[0] } else { PAUSES[1] }))

@@ -20,14 +20,14 @@ pub(crate) struct PackTable {
 
 #[derive(Debug, Clone, Copy)]
 struct Row {
-    name: Name,
+    name: PackName,
     /// The end of the last content in the pack, as far as entries say.
     known_end: u32,
 }
 
 /// A name such as `p<32 digits>-<session>`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Name {
+struct PackName {
     random: [u8; RANDOM],
     /// The number of the end.
     end: u32,
@@ -43,7 +43,7 @@ impl PackTable {
     pub(crate) fn find(&self, name: &str) -> Option<u32> {
         let (letter, random, end) = parts(name);
         let end = *self.end_numbers.get(end)?;
-        self.number_of(&Name { random, end, letter })
+        self.number_of(&PackName { random, end, letter })
     }
 
     /// Gives the number of a name, a new one where it has none. `None` when there are no numbers any more.
@@ -58,7 +58,7 @@ impl PackTable {
                 new
             }
         };
-        let name = Name { random, end, letter };
+        let name = PackName { random, end, letter };
         if let Some(known) = self.number_of(&name) {
             return Some(known);
         }
@@ -71,7 +71,7 @@ impl PackTable {
         Some(new)
     }
 
-    fn number_of(&self, name: &Name) -> Option<u32> {
+    fn number_of(&self, name: &PackName) -> Option<u32> {
         let mut place = self.first_place(name)?;
         loop {
             let number = *self.places.get(place)?;
@@ -83,13 +83,13 @@ impl PackTable {
     }
 
     /// The place of a name; `None` where there are no places yet.
-    fn first_place(&self, name: &Name) -> Option<usize> {
+    fn first_place(&self, name: &PackName) -> Option<usize> {
         let mask = self.places.len().checked_sub(1)?;
         // The lower bits are as good as the others.
         Some(usize::try_from(self.hasher.hash_one(name) & mask as u64).unwrap_or(0))
     }
 
-    fn place(&mut self, number: u32, name: &Name) {
+    fn place(&mut self, number: u32, name: &PackName) {
         let Some(mut place) = self.first_place(name) else { return };
         while self.places.get(place).is_some_and(|taken| *taken != NONE) {
             place = (place + 1) & (self.places.len() - 1);

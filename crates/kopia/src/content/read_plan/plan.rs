@@ -7,7 +7,7 @@ use std::ops::Range;
 
 /// A content with all who want it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Piece<T> {
+pub(super) struct PlannedPiece<T> {
     pub(super) record: Record,
     pub(super) range: Range<u64>,
     pub(super) is_compressed: bool,
@@ -20,7 +20,7 @@ pub(super) struct Piece<T> {
 pub(super) struct Request<T> {
     pub(super) pack: u32,
     pub(super) range: Range<u64>,
-    pub(super) pieces: Vec<Piece<T>>,
+    pub(super) pieces: Vec<PlannedPiece<T>>,
 }
 
 impl<T> Request<T> {
@@ -37,11 +37,12 @@ impl<T> Request<T> {
         let at = |offset: u64| usize::try_from(offset.saturating_sub(self.range.start)).unwrap_or(usize::MAX);
         if !is_in_order {
             // Of an index that is wrong, or the same bytes for two who see them differently.
-            let part = |piece: &Piece<T>| bytes.get(at(piece.range.start)..at(piece.range.end)).unwrap_or_default();
+            let part =
+                |piece: &PlannedPiece<T>| bytes.get(at(piece.range.start)..at(piece.range.end)).unwrap_or_default();
             return self.pieces.iter().map(|piece| (piece.record, part(piece).into())).collect();
         }
         let mut gone = 0;
-        let mut part = |piece: &Piece<T>| {
+        let mut part = |piece: &PlannedPiece<T>| {
             let mut take = |end: usize| {
                 let part = bytes.split_to((end - gone).min(bytes.len()));
                 gone = end;
@@ -82,11 +83,11 @@ pub(super) fn plan<T>(mut located: Vec<Located<T>>, limits: &ReadLimits) -> Vec<
             let gap = range.start.saturating_sub(request.range.end);
             if gap <= u64::from(limits.gap) && end - request.range.start <= limits.range {
                 request.range.end = end;
-                request.pieces.push(Piece { record, range, is_compressed, wanted: vec![wanted] });
+                request.pieces.push(PlannedPiece { record, range, is_compressed, wanted: vec![wanted] });
                 continue;
             }
         }
-        let piece = Piece { record, range: range.clone(), is_compressed, wanted: vec![wanted] };
+        let piece = PlannedPiece { record, range: range.clone(), is_compressed, wanted: vec![wanted] };
         requests.push(Request { pack: record.pack, range, pieces: vec![piece] });
     }
     requests
@@ -124,7 +125,7 @@ mod tests {
     type Row = (u32, Range<u64>, Vec<Vec<u32>>);
 
     fn rows(wanted: Vec<Located<u32>>, limits: &ReadLimits) -> Vec<Row> {
-        let tags = |piece: Piece<u32>| piece.wanted.into_iter().map(|(_, tag)| tag).collect();
+        let tags = |piece: PlannedPiece<u32>| piece.wanted.into_iter().map(|(_, tag)| tag).collect();
         let row = |request: Request<u32>| (request.pack, request.range, request.pieces.into_iter().map(tags).collect());
         plan(wanted, limits).into_iter().map(row).collect()
     }

@@ -1,6 +1,6 @@
 //! The plan carried out.
 
-use super::plan::{Located, Piece, Request, plan};
+use super::plan::{Located, PlannedPiece, Request, plan};
 use super::wanted::{ReadLimits, Sink, Wanted};
 use crate::KopiaError;
 use crate::blobs::is_not_found;
@@ -138,7 +138,7 @@ where
             self.join().await?;
         }
         while let Some(done) = self.tasks.try_join_next() {
-            join(done)?;
+            join(done)??;
         }
         let memory = self.memory.clone().acquire_many_owned(Self::units(&self.limits, request.memory()));
         let memory = memory.await.map_err(|_| KopiaError::Cancelled)?;
@@ -148,7 +148,7 @@ where
     }
 
     async fn join(&mut self) -> Result<(), KopiaError> {
-        self.tasks.join_next().await.map_or(Ok(()), join)
+        self.tasks.join_next().await.map_or(Ok(()), |done| join(done)?)
     }
 
     async fn finish(mut self) -> Result<(), KopiaError> {
@@ -241,7 +241,11 @@ async fn read_piece(contents: &Contents, record: &Record) -> Result<Bytes, Kopia
     contents.read_at(record).await
 }
 
-fn hand_over<T>(sink: &impl Sink<T>, piece: Piece<T>, plain: Result<Bytes, KopiaError>) -> Result<(), KopiaError> {
+fn hand_over<T>(
+    sink: &impl Sink<T>,
+    piece: PlannedPiece<T>,
+    plain: Result<Bytes, KopiaError>,
+) -> Result<(), KopiaError> {
     let id = piece.record.id;
     let plain = plain.and_then(|plain| if piece.is_compressed { decompress_object(&id, &plain) } else { Ok(plain) });
     let plain = match plain {

@@ -116,7 +116,7 @@ impl Batch {
             replica = written.map_err(|e| KopiaError::refused(format!("begin pack {name}"), e))?;
         }
         let buffer = pack_buffer(&context.format());
-        let mut bytes = context.buffers.get(kind).map_or_else(Vec::new, |buffers| buffers.take(buffer));
+        let mut bytes = context.packs.buffers.get(kind).map_or_else(Vec::new, |buffers| buffers.take(buffer));
         bytes.extend_from_slice(&replica);
         Ok(OpenPack::begin(name, bytes, &context.options.random))
     }
@@ -135,7 +135,7 @@ impl Batch {
     fn upload(&mut self, context: &Arc<Context>, kind: usize, pack: OpenPack) -> Result<(), KopiaError> {
         // Those that ended well are nothing more to wait for.
         while let Some(done) = self.uploads.try_join_next() {
-            join(done)?;
+            join(done)??;
         }
         let on_its_way = OnItsWay::begin(context, kind, &pack);
         let (context, session) = (context.clone(), self.session(context));
@@ -161,15 +161,16 @@ struct OnItsWay {
 
 impl OnItsWay {
     fn begin(context: &Arc<Context>, kind: usize, pack: &OpenPack) -> Self {
-        let kept = context.keep_pack(pack.name.clone());
+        let kept = context.packs.keep(pack.name.clone());
         Self { context: context.clone(), kind, name: pack.name.clone(), kept }
     }
 }
 
 impl Drop for OnItsWay {
     fn drop(&mut self) {
-        self.context.forget_pack(&self.name);
-        if let (Some(bytes), Some(buffers)) = (self.kept.send_replace(None), self.context.buffers.get(self.kind)) {
+        self.context.packs.forget(&self.name);
+        if let (Some(bytes), Some(buffers)) = (self.kept.send_replace(None), self.context.packs.buffers.get(self.kind))
+        {
             buffers.give_bytes(bytes);
         }
     }
@@ -194,7 +195,7 @@ async fn put_pack(
     };
     let length = bytes.len() as u64;
     on_its_way.kept.send_replace(Some(bytes.clone()));
-    let _turn = context.uploads.acquire().await.map_err(|_| KopiaError::Cancelled)?;
+    let _turn = context.packs.uploads.acquire().await.map_err(|_| KopiaError::Cancelled)?;
     session.mark(context).await?;
     context.put(&name, bytes).await?;
     context.count(|written| {

@@ -74,25 +74,77 @@ const MAX_MARKERS: usize = 4000;
 pub(super) struct Context {
     pub(super) contents: Contents,
     pub(super) options: WriteOptions,
-    pub(super) retention: Option<Retention>,
+    retention: Option<Retention>,
+    pub(super) packs: PacksInMemory,
+    written: Mutex<Written>,
+    pauses: ManifestPauses,
+    /// The markers of ended sessions that could not be deleted yet.
+    markers: Mutex<BTreeSet<String>>,
+    /// The first failure of the writer.
+    failure: Mutex<Option<KopiaError>>,
+}
+
+/// The packs of a writer until they are stored.
+pub(super) struct PacksInMemory {
     /// Turns of puts.
     pub(super) uploads: Semaphore,
     /// Of packs with data, and of those with metadata, which are mostly much shorter.
     pub(super) buffers: [Buffers; 2],
     /// Packs that are on their way, as soon as all their contents are there: these are read here.
-    packs: Mutex<HashMap<Arc<str>, watch::Receiver<Option<Bytes>>>>,
+    on_their_way: Mutex<HashMap<Arc<str>, watch::Receiver<Option<Bytes>>>>,
     /// Told when one of them is gone.
     gone: Notify,
     /// The most packs that are on their way before new contents wait for them.
-    most_packs: usize,
-    written: Mutex<Written>,
+    most: usize,
+}
+
+impl PacksInMemory {
+    fn new(options: &WriteOptions, format: &RepositoryFormat) -> Self {
+        let pack = pack_buffer(format);
+        Self {
+            uploads: Semaphore::new(options.uploads.clamp(1, Semaphore::MAX_PERMITS)),
+            buffers: IDLE_PACKS.map(|most| Buffers::new(pack, most)),
+            on_their_way: Mutex::default(),
+            gone: Notify::new(),
+            most: Shares::of(options, format).packs,
+        }
+    }
+
+    /// Keeps a pack readable until it is stored; its bytes are sent as soon as they are there.
+    pub(super) fn keep(&self, name: Arc<str>) -> watch::Sender<Option<Bytes>> {
+        let (send, kept) = watch::channel(None);
+        lock(&self.on_their_way).insert(name, kept);
+        send
+    }
+
+    pub(super) fn forget(&self, name: &str) {
+        lock(&self.on_their_way).remove(name);
+        self.gone.notify_waiters();
+    }
+
+    /// Waits as long as too many packs are on their way. Each ends by itself.
+    pub(super) async fn wait(&self) {
+        loop {
+            let gone = self.gone.notified();
+            if lock(&self.on_their_way).len() < self.most {
+                return;
+            }
+            gone.await;
+        }
+    }
+
+    /// A pack that is on its way.
+    pub(super) async fn kept(&self, name: &str) -> Option<Bytes> {
+        let mut kept = lock(&self.on_their_way).get(name)?.clone();
+        kept.wait_for(Option::is_some).await.ok()?.clone()
+    }
+}
+
+/// Pauses of this process, in which maintenance may drop what manifests refer to.
+struct ManifestPauses {
     pauses: Mutex<Pauses>,
     /// True while manifests are among what is flushed.
     has_manifests: AtomicBool,
-    /// The markers of ended sessions that could not be deleted yet.
-    markers: Mutex<BTreeSet<String>>,
-    /// The first failure of the writer.
-    failure: Mutex<Option<KopiaError>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -101,23 +153,15 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Context {
     pub(super) fn new(contents: Contents, options: WriteOptions, retention: Option<Retention>) -> Self {
-        let shares = Shares::of(&options, &contents.inner.guard.format());
-        let uploads = Semaphore::new(options.uploads.clamp(1, Semaphore::MAX_PERMITS));
+        let packs = PacksInMemory::new(&options, &contents.inner.guard.format());
         let pauses = Mutex::new(Pauses::begin((contents.inner.clock)()));
-        let pack = pack_buffer(&contents.inner.guard.format());
-        let buffers = IDLE_PACKS.map(|most| Buffers::new(pack, most));
         Self {
             contents,
             options,
             retention,
-            uploads,
-            buffers,
-            packs: Mutex::default(),
-            gone: Notify::new(),
-            most_packs: shares.packs,
+            packs,
             written: Mutex::default(),
-            pauses,
-            has_manifests: AtomicBool::new(false),
+            pauses: ManifestPauses { pauses, has_manifests: AtomicBool::new(false) },
             markers: Mutex::default(),
             failure: Mutex::default(),
         }
@@ -159,35 +203,6 @@ impl Context {
         self.retention.as_ref().map(|retention| lock_until(retention, self.now()))
     }
 
-    /// Keeps a pack readable until it is stored; its bytes are sent as soon as they are there.
-    pub(super) fn keep_pack(&self, name: Arc<str>) -> watch::Sender<Option<Bytes>> {
-        let (send, kept) = watch::channel(None);
-        lock(&self.packs).insert(name, kept);
-        send
-    }
-
-    pub(super) fn forget_pack(&self, name: &str) {
-        lock(&self.packs).remove(name);
-        self.gone.notify_waiters();
-    }
-
-    /// Waits as long as too many packs are on their way. Each ends by itself.
-    pub(super) async fn wait_for_packs(&self) {
-        loop {
-            let gone = self.gone.notified();
-            if lock(&self.packs).len() < self.most_packs {
-                return;
-            }
-            gone.await;
-        }
-    }
-
-    /// A pack that is on its way.
-    pub(super) async fn kept_pack(&self, name: &str) -> Option<Bytes> {
-        let mut kept = lock(&self.packs).get(name)?.clone();
-        kept.wait_for(Option::is_some).await.ok()?.clone()
-    }
-
     pub(super) fn count(&self, change: impl FnOnce(&mut Written)) {
         change(&mut lock(&self.written));
     }
@@ -198,28 +213,28 @@ impl Context {
     }
 
     pub(super) fn note_use(&self) {
-        lock(&self.pauses).note(self.now());
+        lock(&self.pauses.pauses).note(self.now());
     }
 
     pub(super) fn begin_manifests(&self) -> i64 {
         self.note_use();
-        self.has_manifests.store(true, Ordering::SeqCst);
-        lock(&self.pauses).total()
+        self.pauses.has_manifests.store(true, Ordering::SeqCst);
+        lock(&self.pauses.pauses).total()
     }
 
     pub(super) fn end_manifests(&self, before: i64) {
-        self.has_manifests.store(false, Ordering::SeqCst);
-        lock(&self.pauses).forget(before);
+        self.pauses.has_manifests.store(false, Ordering::SeqCst);
+        lock(&self.pauses.pauses).forget(before);
     }
 
     /// Refuses manifests after a pause in which maintenance may have dropped what they refer to. A proof by the index would
     /// not do: a snapshot also refers to what it takes over from earlier ones, which no writer sees.
     pub(super) fn check_pauses(&self) -> Result<(), KopiaError> {
         self.note_use();
-        if !self.has_manifests.load(Ordering::SeqCst) {
+        if !self.pauses.has_manifests.load(Ordering::SeqCst) {
             return Ok(());
         }
-        lock(&self.pauses).too_long().map_or(Ok(()), |minutes| {
+        lock(&self.pauses.pauses).too_long().map_or(Ok(()), |minutes| {
             let why = format!(
                 "this process stood still for {minutes} minutes since the last one that it saved, or the clock was set on: \
                  maintenance may have deleted meanwhile what it refers to. Run it again: what an earlier snapshot or \

@@ -39,7 +39,7 @@ impl ContentWriter {
             return Ok(());
         }
         let (known, stored) = self.stored(id, known).await?;
-        context.wait_for_packs().await;
+        context.packs.wait().await;
         let (id, writer) = (*id, self.clone());
         let threads = self.inner.threads.clone();
         self.inner

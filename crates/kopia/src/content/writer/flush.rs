@@ -72,7 +72,7 @@ impl ContentWriter {
         }
         let Some(batch) = flushing else { return Ok(()) };
         while let Some(done) = batch.uploads.join_next().await {
-            join(done)?;
+            join(done)??;
         }
         // A pack may have failed before.
         context.check()?;

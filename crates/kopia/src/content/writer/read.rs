@@ -63,7 +63,7 @@ impl ContentWriter {
             return Ok(stored);
         }
         let context = &self.inner.context;
-        if let Some(pack) = context.kept_pack(&entry.pack).await {
+        if let Some(pack) = context.packs.kept(&entry.pack).await {
             let from = usize::try_from(range.start).unwrap_or(usize::MAX);
             let to = usize::try_from(range.end).unwrap_or(usize::MAX);
             if to <= pack.len() {

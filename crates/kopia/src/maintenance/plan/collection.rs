@@ -5,7 +5,7 @@
 //! again when they need it, while readers still find it. A later collection takes back the mark where something refers to it
 //! again. Marks are dropped when two collections, hours apart, have seen them.
 
-use crate::format::maintenance::Run;
+use crate::format::maintenance::MaintenanceRun;
 use crate::format::time::UnixNanos;
 use crate::maintenance::delays::Delays;
 
@@ -76,7 +76,7 @@ fn is_old(content: &ContentFacts, delays: &Delays, now: UnixNanos) -> bool {
 
 /// Finds the second up to which deletions are dropped: an hour before the beginning of the newest collection that ended more
 /// than four hours before this one began at `now`. `runs` are those of the task `snapshot-gc`. `None` where there is none.
-pub fn watermark(runs: &[Run], delays: &Delays, now: UnixNanos) -> Option<u64> {
+pub fn watermark(runs: &[MaintenanceRun], delays: &Delays, now: UnixNanos) -> Option<u64> {
     let begins = runs.iter().filter(|run| run.success).filter_map(|run| {
         let (start, end) = (run.start?, run.end?);
         let gap = now.0.checked_sub(end.0)?;
@@ -138,19 +138,20 @@ mod tests {
 
     #[test]
     fn deletions_are_dropped_when_two_collections_hours_apart_have_seen_them() {
-        let run = |start: i64, end: i64, success: bool| Run {
+        let run = |start: i64, end: i64, success: bool| MaintenanceRun {
             start: Some(ago(start)),
             end: Some(ago(end)),
             success,
-            ..Run::default()
+            ..MaintenanceRun::default()
         };
-        let limit = |runs: &[Run]| watermark(runs, &Delays::SAFE, NOW).map(|seconds| seconds as i64 - NOW.seconds());
+        let limit =
+            |runs: &[MaintenanceRun]| watermark(runs, &Delays::SAFE, NOW).map(|seconds| seconds as i64 - NOW.seconds());
         assert_eq!(limit(&[]), None);
         assert_eq!(limit(&[run(4, 4, true)]), None);
         assert_eq!(limit(&[run(6, 5, true)]), Some(-7 * 3600));
         assert_eq!(limit(&[run(3, 2, true), run(30, 29, true), run(60, 59, true)]), Some(-31 * 3600));
         // One that failed has not seen everything; one that ended before it began, or in the future, had a wrong clock.
         assert_eq!(limit(&[run(6, 5, false), run(5, 6, true), run(-9, -10, true)]), None);
-        assert_eq!(limit(&[Run { success: true, ..Run::default() }]), None);
+        assert_eq!(limit(&[MaintenanceRun { success: true, ..MaintenanceRun::default() }]), None);
     }
 }

@@ -1,7 +1,7 @@
 //! Packs that nobody refers to, and packs that are worth to be rewritten (kopia: repo/maintenance/blob_gc.go,
 //! content_rewrite.go).
 
-use crate::format::maintenance::Run;
+use crate::format::maintenance::MaintenanceRun;
 use crate::format::time::UnixNanos;
 use crate::maintenance::delays::Delays;
 
@@ -57,7 +57,10 @@ pub fn is_collected_name(name: &str) -> bool {
 
 /// The time from which on packs may be deleted after the last rewrite: readers may still look for those that were replaced.
 /// `runs` are those of both tasks that rewrite. A run that failed counts as well, and one that has no end goes on.
-pub fn deletion_waits_until<'a>(runs: impl IntoIterator<Item = &'a Run>, delays: &Delays) -> Option<UnixNanos> {
+pub fn deletion_waits_until<'a>(
+    runs: impl IntoIterator<Item = &'a MaintenanceRun>,
+    delays: &Delays,
+) -> Option<UnixNanos> {
     let end = runs.into_iter().filter_map(|run| run.end.max(run.start)).max()?;
     Some(UnixNanos(end.0.saturating_add(delays.after_rewrite)))
 }
@@ -134,7 +137,8 @@ mod tests {
 
     #[test]
     fn an_hour_passes_between_a_rewrite_and_the_next_deletion() {
-        let run = |end: Option<i64>| Run { start: Some(ago(9)), end: end.map(ago), ..Run::default() };
+        let run =
+            |end: Option<i64>| MaintenanceRun { start: Some(ago(9)), end: end.map(ago), ..MaintenanceRun::default() };
         assert_eq!(deletion_waits_until([], &Delays::SAFE), None);
         assert_eq!(deletion_waits_until([&run(Some(3)), &run(Some(5))], &Delays::SAFE), Some(ago(2)));
         assert_eq!(deletion_waits_until([&run(None)], &Delays::SAFE), Some(ago(8)));

@@ -2,7 +2,7 @@
 
 use super::world::{CONTENTS, Loaded, MINUTE, Record, World, nanos, seconds};
 use lifeboat_kopia::blobs::BlobInfo;
-use lifeboat_kopia::format::maintenance::{MaintenanceParameters, Run};
+use lifeboat_kopia::format::maintenance::{MaintenanceParameters, MaintenanceRun};
 use lifeboat_kopia::format::repository::EpochParameters;
 use lifeboat_kopia::format::time::UnixNanos;
 use lifeboat_kopia::maintenance::check::{self, SeenEntry, Violation};
@@ -286,7 +286,7 @@ impl Maintainer {
 
     fn record(&self, world: &mut World, task: &str) {
         let (start, end) = (Some(nanos(self.begun)), Some(nanos(world.now)));
-        world.schedule.record(task, Run { start, end, success: true, ..Run::default() });
+        world.schedule.record(task, MaintenanceRun { start, end, success: true, ..MaintenanceRun::default() });
     }
 
     fn collect(&self, world: &mut World) -> Option<Vec<(usize, Record)>> {

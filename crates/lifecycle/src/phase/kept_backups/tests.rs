@@ -189,7 +189,8 @@ fn each_cluster_has_its_own_places_and_its_own_rules() {
         by("last good, last 1"),
     ];
     assert_eq!(said(ScheduleLookup::Here(&here), &all), expected);
-    assert_eq!(days(GONE, &all), ["21", "22"]);
+    // The last good one of this cluster stays without rules too.
+    assert_eq!(days(GONE, &all), ["20", "21", "22"]);
 }
 
 /// As earlier versions left them: a Backup was made here of an object that another cluster had exported.
@@ -303,4 +304,50 @@ fn a_hold_keeps_and_then_the_rules_until_the_deletion_has_begun() {
     assert_eq!(describe(&keepers(&one, Some(&kept), at("22T00:00:01"))), rules);
     one.status.phase = Some(BackupPhase::Deleting);
     assert_eq!(describe(&keepers(&one, Some(&kept), now)), "");
+}
+
+#[test]
+fn without_rules_the_last_good_backup_that_we_have_made_stays() {
+    let own = |mut backup: Backup| {
+        note_source_cluster(&mut backup.metadata, Some("here"));
+        backup
+    };
+    let items = |mut backup: Backup, items: &str| {
+        backup.metadata.annotations.insert(well_known::ANNOTATION_NAMESPACED_ITEMS.into(), items.into());
+        backup
+    };
+    let schedule = nightly(None);
+    for (what, backups, expected) in [
+        ("the newest of ours", vec![own(on(20)), own(on(21))], vec!["21"]),
+        ("Velero's own go, also beside ours", vec![own(on(20)), on(21)], vec!["20"]),
+        ("Velero's own alone", vec![on(20), on(21)], vec![]),
+        (
+            "one that failed is not good",
+            vec![own(on(20)), own(backup("nightly-20261121030000", BackupPhase::Failed))],
+            vec!["20"],
+        ),
+        ("one that was released goes", vec![own(on(20)), own(released(on(21)))], vec!["20"]),
+        (
+            "one that lost its objects is not the last good one",
+            vec![own(items(on(20), "9")), own(items(on(21), "0"))],
+            vec!["20"],
+        ),
+        (
+            "each cluster has its own",
+            vec![
+                own(on(20)),
+                of_cluster(Some("u"), on(21)),
+                of_cluster(Some("u"), on(22)),
+                of_cluster(Some("v"), on(19)),
+            ],
+            vec!["20", "22", "19"],
+        ),
+        ("that of a cluster which nothing names goes", vec![of_cluster(None, on(21))], vec![]),
+    ] {
+        for lookup in [GONE, ScheduleLookup::Here(&schedule)] {
+            assert_eq!(days(lookup, &backups), expected, "{what}: {lookup:?}");
+        }
+    }
+    let why = "kept, because it is the last good backup of schedule nightly (`expiry --release nightly-20261121030000` lets it go)";
+    assert_eq!(said(GONE, &[own(on(20)), own(on(21))]), ["", why]);
 }

@@ -122,12 +122,16 @@ impl Ground {
 
     /// Lets so much time pass, and lets the agent notice it by a change of a transfer.
     pub(super) async fn pass(&self, time: SignedDuration, kind: TransferKind, name: &str) {
-        *self.later.lock().unwrap() += time;
+        let later = {
+            let mut later = self.later.lock().unwrap();
+            *later += time;
+            *later
+        };
         self.patch(
             &kind.resource(),
             "velero",
             name,
-            json!({"metadata": {"annotations": {"touched": time.to_string()}}}),
+            json!({"metadata": {"annotations": {"touched": later.to_string()}}}),
         )
         .await;
     }

@@ -73,6 +73,7 @@ fn each_zone_of_the_source_demands_the_configured_nodes_too() {
             selector: parts.config.affinity_of("any").cloned(),
             topology: topology(Some(&late), Some(&volume)),
             avoided: vec!["n1".to_owned()],
+            ..AllowedNodes::default()
         });
     });
     let needed = [

@@ -57,6 +57,7 @@ fn a_move_goes_on_when_its_node_or_its_agent_is_lost() {
     const WHY: &str = "node n1 has no agent";
     let leaving = PodView { is_being_deleted: true, ..on_node("Pending", false) };
     let waiting = PodView { node: String::new(), ..on_node("Pending", false) };
+    let unheard = PodView { not_ready_since: Some(now() - SignedDuration::from_mins(3)), ..on_node("Running", false) };
     let succeeded = |message: &str| PodView { uid: "p1".to_owned(), ..ended("Succeeded", message) };
     for kind in [TransferKind::DataUpload, TransferKind::DataDownload] {
         let result = if kind.is_backup() { saved("k1", 7) } else { RESULT.to_owned() };
@@ -70,11 +71,11 @@ fn a_move_goes_on_when_its_node_or_its_agent_is_lost() {
             ("Prepared", Some(on_node("Running", true)), Step::Begin),
             ("InProgress", Some(on_node("Running", true)), Step::Nothing),
             // The node is gone with it.
-            ("Accepted", Some(leaving.clone()), again(&[("p1", WHY)])),
-            ("Prepared", Some(on_node("Running", false)), again(&[("p1", WHY)])),
-            ("InProgress", Some(on_node("Running", false)), again(&[("p1", WHY)])),
+            ("Accepted", Some(leaving.clone()), unconfirmed("p1", WHY, now())),
+            ("Prepared", Some(on_node("Running", false)), unconfirmed("p1", WHY, now())),
+            ("InProgress", Some(unheard.clone()), unconfirmed("p1", WHY, now() - SignedDuration::from_mins(3))),
             ("InProgress", Some(evicted("p1")), again(&[("p1", "data path pod was evicted, message: low on memory")])),
-            ("InProgress", None, again(&[("", "the mover's pod velero/t was removed while it ran")])),
+            ("InProgress", None, unconfirmed("", "the mover's pod velero/t was removed while it ran", now())),
         ] {
             let transfer = transfer(kind, phase, json!({}));
             let owner = Owner::Nobody(WHY.into());
@@ -88,6 +89,26 @@ fn a_move_goes_on_when_its_node_or_its_agent_is_lost() {
         let nobody = Situation { owner: Owner::Nobody(WHY.into()), ..at.clone() };
         assert_eq!(next_step(&nobody), next_step(&at));
     }
+}
+
+/// Another attempt after a mover of which nobody has heard since then.
+fn unconfirmed(pod: &str, reason: &str, since: Timestamp) -> Step {
+    let until = Some(Time::new(since + SignedDuration::from_mins(4)));
+    Step::Again { killed: vec![KilledMover { may_run_until: until, ..KilledMover::ended(pod, reason) }] }
+}
+
+#[test]
+fn no_mover_begins_while_one_on_a_lost_node_may_still_write() {
+    let seconds = |seconds: i64| now() + SignedDuration::from_secs(seconds);
+    let step = |until: Timestamp| {
+        let noted = [KilledMover { may_run_until: Some(Time::new(until)), ..KilledMover::ended("", "lost") }];
+        let noted = serde_json::to_string(&noted).unwrap();
+        let noted = json!({"metadata": {"annotations": {"lifeboat.io/killed-movers": noted}}});
+        next_step(&situation(&transfer(TransferKind::DataDownload, "Accepted", noted)))
+    };
+    let reason = "nobody has confirmed the end of the mover before: it ends by itself until then".to_owned();
+    assert_eq!(step(seconds(1)), Step::Wait { reason, until: seconds(1) });
+    assert_eq!(step(now()), Step::Expose);
 }
 
 #[test]

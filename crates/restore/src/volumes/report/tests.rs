@@ -195,7 +195,7 @@ fn every_claim_and_volume_is_recorded_with_what_became_of_it() {
             "l",
             "csi",
             Some(ItemResult::Created),
-            "its snapshot was not taken when the backup was made: the claim is held back",
+            "its data was not saved when the backup was made: the claim is held back",
         ),
         ("", "alone", None, "the volume is made again on its storage, where its data is"),
         (
@@ -287,7 +287,7 @@ fn without_snapshot_a_kept_volume_returns_and_others_are_held_back() {
         json!({"metadata": {"annotations": annotations}, "spec": {"volumeName": volume}})
     };
     let loss = |name: &str, restore: &Restore| volumes.loss(&key(name), &claim(name), restore).map(|(why, _)| why);
-    let reason = "its snapshot was not taken when the backup was made: no space";
+    let reason = "its data was not saved when the backup was made: no space";
     let unread = "its data is in a pod volume backup, and no node agent is there that brings its files back";
     assert_eq!(
         ["kept", "gone", "unread"].map(|name| loss(name, &mapped())),

@@ -189,6 +189,18 @@ async fn an_object_that_changes_before_its_deletion_is_decided_about_again() {
 }
 
 #[tokio::test]
+async fn the_results_say_until_when_the_originals_of_recreated_objects_stay() {
+    let ground = differing(ExistingResourcePolicy::Recreate).await;
+    let outcome = ground.run().await.unwrap();
+    let note = "1 object that was recreated or removed is kept as before, below restores/r/replaced/ in the bucket, until \
+                2026-01-31T00:00:00Z, also when the restore and its backup are deleted";
+    assert_eq!((messages(&outcome.results), &outcome.results.notes), ([vec![], vec![]], &vec![note.to_owned()]));
+    let stored: Option<lifeboat_object::Results> =
+        ground.env.store.restore_file("r", lifeboat_archive::layout::RestoreFile::Results).await.unwrap();
+    assert_eq!(stored.unwrap().notes, [note]);
+}
+
+#[tokio::test]
 async fn a_deletion_without_answer_is_checked_and_told_with_the_stored_copy() {
     let ground = differing(ExistingResourcePolicy::Recreate).await;
     ground.before_deletion(|_| false);

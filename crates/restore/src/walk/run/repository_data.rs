@@ -14,7 +14,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 
 pub(super) const RESTORES: &str = "/apis/velero.io/v1/namespaces/velero/podvolumerestores/";
-const DOWNLOADS: &str = "/apis/velero.io/v2alpha1/namespaces/velero/datadownloads/";
+pub(super) const DOWNLOADS: &str = "/apis/velero.io/v2alpha1/namespaces/velero/datadownloads/";
 const REPOSITORY: &str = "/apis/velero.io/v1/namespaces/velero/backuprepositories/shop-default-kopia";
 pub(super) const CLAIM: &str = "/api/v1/namespaces/shop/persistentvolumeclaims/data";
 
@@ -50,7 +50,7 @@ pub(super) fn objects(more: &[Value]) -> Vec<Value> {
 }
 
 /// A restore by a server, in a cluster whose node `n1` has a node agent that fills each volume at once.
-async fn served(objects: &[Value], files: &[(BackupFile, Value)]) -> RestoreFixture {
+pub(super) async fn served(objects: &[Value], files: &[(BackupFile, Value)]) -> RestoreFixture {
     let action = Arc::new(Scripted::new(|item, _| Ok(RestoreItemOutput::with(item))));
     let mut ground = RestoreFixture::with_files(objects, files, &action).await;
     let settings = &mut ground.request.settings.movers;
@@ -207,7 +207,8 @@ async fn a_volume_that_is_not_filled_is_an_error_of_its_pod() {
         let (ended, _, errors) = ended(&ground).await;
         let error = format!(
             "pod shop/web, volume files: {said}; the pod waits in its init container restore-wait; when the reason is gone, delete the \
-             pod and make another Restore"
+             pod and make another Restore; as long as the claim data has the annotation lifeboat.io/awaits-files, another restore fills it: \
+             remove that where the claim is to keep what it holds"
         );
         assert_eq!((ended, errors), (RestorePhase::PartiallyFailed, vec![error]));
         assert_eq!(

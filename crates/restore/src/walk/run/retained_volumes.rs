@@ -140,7 +140,7 @@ async fn failed(policy: &str) -> RestoreFixture {
     ground(policy, &[], &[(BackupFile::VolumeInfo, json!([info]))]).await
 }
 
-const NO_SPACE: &str = "its snapshot was not taken when the backup was made: no space";
+const NO_SPACE: &str = "its data was not saved when the backup was made: no space";
 
 async fn message_of_claim(ground: &RestoreFixture) -> Value {
     let infos: Option<Value> = ground.env.store.restore_file("r", RestoreFile::VolumeInfo).await.unwrap();

@@ -1,14 +1,19 @@
 //! Saves the files of volumes of running pods, beside the backup of what follows (velero: pkg/podvolume/backupper.go).
 //!
-//! Each pod has a task that makes its PodVolumeBackups, when the hooks of the pod have run. One task follows all
-//! PodVolumeBackups of the backup with one list. What an attempt that was cut off has made is found by its name.
+//! Each pod has a task that makes its PodVolumeBackups, when the hooks of the pod have run. A claim that no running pod mounts has one
+//! that also makes its reader pod, and removes it at the end. One task follows all PodVolumeBackups of the backup with one list. What an
+//! attempt that was cut off has made is found by its name.
 
+use crate::facts::Claim;
 use crate::method::child::{list, resource_type};
 use crate::method::fs_backup::cancel::cancel;
 use crate::method::fs_backup::progress::{VolumeProgress, WaitLimits, WaitProgress, said};
+use crate::method::fs_backup::reader::Readers;
+use crate::method::fs_backup::reader_pod::{READER_VOLUME, reader_pod_name};
 use crate::method::fs_backup::repository::{KnownRepositories, NeededRepository};
-use crate::method::fs_backup::saved_volume::{PodVolume, SavedPod, make, pod_volume_backup};
+use crate::method::fs_backup::saved_volume::{PodVolume, SavedPod, by_reader_pod, is_saved, make, pod_volume_backup};
 use crate::method::fs_backup::scheduled::missing_agent;
+use crate::method::fs_backup::settings::FileBackupSettings;
 use crate::method::lock::lock;
 use lifeboat_api::well_known::LABEL_BACKUP_UID;
 use lifeboat_api::{Backup, DataPathPhase, PodVolumeBackup};
@@ -36,17 +41,6 @@ const AT_ONCE: usize = 16;
 /// The longest time for volumes that were asked to stop to do so.
 const STOPPING: Duration = Duration::from_secs(60);
 
-/// The backup whose volumes are saved, and its limits.
-#[derive(Clone, Debug)]
-pub struct FileBackupSettings {
-    /// The backup, with its storage location.
-    pub backup: Arc<Backup>,
-    /// Longest time for all volumes.
-    pub whole: Duration,
-    /// Longest wait for a repository.
-    pub resource_timeout: Duration,
-}
-
 /// A volume of a pod, by the pod's namespace and name and its own name there.
 pub type PodVolumeKey = (String, String, String);
 
@@ -73,6 +67,7 @@ struct FileBackupRun {
     /// By the names of their resources.
     volumes: Mutex<BTreeMap<String, FollowedVolume>>,
     repositories: KnownRepositories,
+    readers: Readers,
     places: Semaphore,
     /// Counts ends of volumes.
     ends: watch::Sender<u64>,
@@ -80,6 +75,8 @@ struct FileBackupRun {
 
 struct FollowedVolume {
     key: PodVolumeKey,
+    /// The claim, when it is saved through a reader pod.
+    claim: Option<String>,
     is_made: bool,
     /// The resource, as it was seen last.
     seen: Option<PodVolumeBackup>,
@@ -93,6 +90,7 @@ impl FileBackups {
         let run = FileBackupRun {
             cluster: cluster.clone(),
             operation: operation.clone(),
+            readers: Readers::new(cluster, operation, &settings),
             settings,
             volumes: Mutex::default(),
             repositories: KnownRepositories::default(),
@@ -102,30 +100,55 @@ impl FileBackups {
         Self { run: Arc::new(run), tasks: Arc::default() }
     }
 
+    /// The backup whose volumes are saved.
+    #[must_use]
+    pub fn backup(&self) -> &Backup {
+        &self.run.settings.backup
+    }
+
     /// Begins to save volumes of a pod, unless that was done before.
     pub fn begin(&self, namespace: &str, pod: &str, volumes: &[PodVolume]) {
         let mut new = Vec::new();
-        {
-            let mut all = lock(&self.run.volumes);
-            let is_first = all.is_empty();
-            for volume in volumes {
-                let name = volume.resource_name(&self.run.settings.backup, namespace, pod);
-                if all.contains_key(&name) {
-                    continue;
-                }
-                let key = (namespace.to_owned(), pod.to_owned(), volume.name.clone());
-                all.insert(name.clone(), FollowedVolume { key, is_made: false, seen: None, end: None });
+        for volume in volumes {
+            let name = volume.resource_name(&self.run.settings.backup, namespace, pod);
+            if self.follow(&name, (namespace.to_owned(), pod.to_owned(), volume.name.clone()), None) {
                 new.push((name, volume.clone()));
-            }
-            if is_first && !new.is_empty() {
-                let run = Arc::clone(&self.run);
-                lock(&self.tasks).spawn(async move { run.follow().await });
             }
         }
         if !new.is_empty() {
             let (run, namespace, pod) = (Arc::clone(&self.run), namespace.to_owned(), pod.to_owned());
             lock(&self.tasks).spawn(async move { run.pod(&namespace, &pod, new).await });
         }
+    }
+
+    /// Begins to save the volume of a claim through a reader pod, unless that was done before.
+    pub fn begin_claim(&self, claim: &Claim) {
+        let (namespace, pod) = self.reader_of(claim);
+        let volume = PodVolume::of(READER_VOLUME, Some(claim));
+        let name = volume.resource_name(&self.run.settings.backup, &namespace, &pod);
+        if self.follow(&name, (namespace, pod, volume.name.clone()), Some(claim.key.to_string())) {
+            let (run, claim) = (Arc::clone(&self.run), claim.clone());
+            lock(&self.tasks).spawn(async move { run.claim(&name, &claim, &volume).await });
+        }
+    }
+
+    /// Namespace and name of the reader pod of a claim.
+    fn reader_of(&self, claim: &Claim) -> (String, String) {
+        (claim.key.namespace.clone(), reader_pod_name(&self.run.settings.backup, &claim.key))
+    }
+
+    /// Takes up a volume that is to be followed, by the name of its resource; `false` when it was before.
+    fn follow(&self, name: &str, key: PodVolumeKey, claim: Option<String>) -> bool {
+        let mut all = lock(&self.run.volumes);
+        if all.contains_key(name) {
+            return false;
+        }
+        if all.is_empty() {
+            let run = Arc::clone(&self.run);
+            lock(&self.tasks).spawn(async move { run.follow().await });
+        }
+        all.insert(name.to_owned(), FollowedVolume { key, claim, is_made: false, seen: None, end: None });
+        true
     }
 
     /// Waits until the volumes of a pod that were begun are saved, or will not be. Cancellation of the operation ends the wait.
@@ -144,17 +167,7 @@ impl FileBackups {
     }
 
     async fn ended(&self, is_waited_for: impl Fn(&PodVolumeKey) -> bool) {
-        let mut ends = self.run.ends.subscribe();
-        loop {
-            let is_open = lock(&self.run.volumes).values().any(|one| one.end.is_none() && is_waited_for(&one.key));
-            if !is_open {
-                return;
-            }
-            tokio::select! {
-                () = self.run.operation.cancel.cancelled() => return,
-                changed = ends.changed() => if changed.is_err() { return },
-            }
-        }
+        self.run.ended(is_waited_for).await;
     }
 
     /// The ends of all volumes that were begun.
@@ -171,14 +184,15 @@ impl FileBackups {
         lock(&self.run.volumes).values().filter_map(|one| one.seen.clone()).collect()
     }
 
-    /// Ends the tasks. Volumes that are still being saved are asked to stop, within a minute: of a backup that does not come to its
-    /// end nobody needs them.
+    /// Ends the tasks, and removes the reader pods. Volumes that are still being saved are asked to stop, within a minute: of a backup
+    /// that does not come to its end nobody needs them.
     pub async fn end(&self) {
         let mut tasks = std::mem::take(&mut *lock(&self.tasks));
         tasks.shutdown().await;
         let open: Vec<String> =
             self.run.open().into_iter().filter(|(_, is_made)| *is_made).map(|(name, _)| name).collect();
-        if open.is_empty() || (self.run.operation.fence)().is_err() {
+        // Another process has taken the backup over, and these with it.
+        if (self.run.operation.fence)().is_err() {
             return;
         }
         let (kind, namespace) = (kind(), &self.run.settings.backup.metadata.namespace);
@@ -191,6 +205,7 @@ impl FileBackups {
                     );
                 }
             }
+            self.run.readers.remove_all().await;
         };
         let _ = tokio::time::timeout(STOPPING, work).await;
     }
@@ -229,6 +244,62 @@ impl FileBackupRun {
         }
     }
 
+    /// Saves a claim through a reader pod, and removes that when the volume has ended, however it did. Where this is cut off, the end of
+    /// the backup removes it.
+    async fn claim(&self, name: &str, claim: &Claim, volume: &PodVolume) {
+        let work = async {
+            let Some(_place) = self.readers.place().await else { return };
+            match self.make_for_claim(name, claim, volume).await {
+                Ok(()) => self.is_made(name),
+                Err(why) => self.set(name, FileBackupEnd::Failed(why)),
+            }
+            self.ended(|key| {
+                *key.0 == claim.key.namespace && key.1 == reader_pod_name(&self.settings.backup, &claim.key)
+            })
+            .await;
+            self.readers.remove(&claim.key).await;
+        };
+        tokio::select! {
+            biased;
+            () = self.operation.cancel.cancelled() => {}
+            () = work => {}
+        }
+    }
+
+    /// Makes the reader pod and the resource of a claim, unless an earlier attempt has saved it already.
+    async fn make_for_claim(&self, name: &str, claim: &Claim, volume: &PodVolume) -> Result<(), String> {
+        let is_over = || !self.open().contains_key(name);
+        let namespace = &self.settings.backup.metadata.namespace;
+        let found = self.cluster.get(&kind(), Some(namespace), name).await.map_err(|e| e.to_string())?;
+        let found = found.and_then(|body| serde_json::from_slice(&body).ok());
+        if is_over() || found.is_some_and(|found| is_saved(&found, &claim.uid)) {
+            return Ok(());
+        }
+        self.repository(&claim.key.namespace).await?;
+        let pod = self.readers.running(claim).await?;
+        self.agent_on(&pod.node).await?;
+        if is_over() {
+            return Ok(());
+        }
+        (self.operation.fence)()?;
+        make(&self.cluster, &by_reader_pod(pod_volume_backup(&self.settings.backup, &pod, volume))).await
+    }
+
+    /// Waits until these volumes have ended. Cancellation of the operation ends the wait.
+    async fn ended(&self, is_waited_for: impl Fn(&PodVolumeKey) -> bool) {
+        let mut ends = self.ends.subscribe();
+        loop {
+            let is_open = lock(&self.volumes).values().any(|one| one.end.is_none() && is_waited_for(&one.key));
+            if !is_open {
+                return;
+            }
+            tokio::select! {
+                () = self.operation.cancel.cancelled() => return,
+                changed = ends.changed() => if changed.is_err() { return },
+            }
+        }
+    }
+
     /// The pod as it is now, on a node where a node agent runs.
     async fn running(&self, namespace: &str, pod: &str) -> Result<SavedPod, String> {
         let pods = ApiResource::new("", "v1", "pods", "Pod");
@@ -236,10 +307,16 @@ impl FileBackupRun {
         let body = found.ok_or_else(|| format!("the pod {namespace}/{pod} is gone"))?;
         let object: Value = serde_json::from_slice(&body).map_err(|e| format!("the pod cannot be read: {e}"))?;
         let saved = SavedPod::of(&object)?;
+        self.agent_on(&saved.node).await?;
+        Ok(saved)
+    }
+
+    /// Makes sure that a node agent runs on a node.
+    async fn agent_on(&self, node: &str) -> Result<(), String> {
         let own = &self.settings.backup.metadata.namespace;
-        match missing_agent(&self.cluster, own, &saved.node).await.map_err(|e| e.to_string())? {
-            None => Ok(saved),
-            Some(why) => Err(format!("node-agent pod is not running in node {}: {why}", saved.node)),
+        match missing_agent(&self.cluster, own, node).await.map_err(|e| e.to_string())? {
+            None => Ok(()),
+            Some(why) => Err(format!("node-agent pod is not running in node {node}: {why}")),
         }
     }
 
@@ -366,12 +443,13 @@ impl FileBackupRun {
         if let FileBackupEnd::Saved(resource) = &end {
             let (namespace, pod, volume) = &one.key;
             let (pod, bytes) = (format!("{namespace}/{pod}"), resource.status.progress.total_bytes.to_string());
-            let fields = [("pod", &*pod), ("volume", volume), ("bytes", &bytes)];
+            let (kind, subject) = one.claim.as_ref().map_or(("pod", &pod), |claim| ("claim", claim));
+            let fields = [(kind, &**subject), ("volume", volume), ("bytes", &bytes)];
             self.operation.journal.info("Saved the files of a volume", &fields);
             // Without a snapshot it says that the volume was empty.
             let message = &resource.status.message;
             if !message.is_empty() && !resource.status.snapshot_id.is_empty() {
-                let text = format!("pod {pod}, volume {volume}: {message}");
+                let text = format!("{kind} {subject}, volume {volume}: {message}");
                 self.operation.journal.warn(&ResultScope::Namespace(namespace.clone()), text);
             }
         }

@@ -1,9 +1,9 @@
-//! Stops the data movement of a restore that is over.
+//! Stops the data movement of a restore that is over, and the movers of files for a backup that has failed.
 
 use crate::method::child::resource_type;
 use futures::StreamExt;
-use lifeboat_api::well_known::LABEL_RESTORE_UID;
-use lifeboat_api::{DataDownload, DataPathPhase, PodVolumeRestore, Restore};
+use lifeboat_api::well_known::{LABEL_BACKUP_UID, LABEL_RESTORE_UID};
+use lifeboat_api::{Backup, DataDownload, DataPathPhase, PodVolumeBackup, PodVolumeRestore, Restore};
 use lifeboat_cluster::{Cluster, ClusterError, ListRequest, MergePatch};
 use lifeboat_object::ApiResource;
 use serde_json::Value;
@@ -28,6 +28,48 @@ pub async fn cancel_all(restore: &Restore, cluster: &Cluster) -> Result<(), Clus
         cancel_each(of.labelled(selector), |_| true, cluster).await?;
     }
     Ok(())
+}
+
+/// Asks all PodVolumeBackups of a backup that have not ended to stop: without its end nobody needs them. A cluster that serves none has none.
+///
+/// # Errors
+/// [`ClusterError`]: not all of them were asked.
+pub async fn stop_file_backups(backup: &Backup, cluster: &Cluster) -> Result<(), ClusterError> {
+    match file_backups_of(backup) {
+        Some(request) => cancel_each(request, |_| true, cluster).await,
+        None => Ok(()),
+    }
+}
+
+/// The number of movers that still save files for a backup: a snapshot that one of them finishes now is in no record yet.
+///
+/// # Errors
+/// [`ClusterError`].
+pub async fn working_file_backups(backup: &Backup, cluster: &Cluster) -> Result<usize, ClusterError> {
+    let Some(request) = file_backups_of(backup) else { return Ok(0) };
+    let mut list = cluster.list(request);
+    let mut count = 0;
+    loop {
+        match list.next().await {
+            Ok(Some(bodies)) => {
+                let all = bodies.iter().map(|body| serde_json::from_slice::<Value>(body).unwrap_or_default());
+                count += all.filter(works).count();
+            }
+            Ok(None) => return Ok(count),
+            Err(e) if e.is_not_found() => return Ok(0),
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+/// The list of the PodVolumeBackups of a backup; `None` for one that was made without a server, and so without movers.
+fn file_backups_of(backup: &Backup) -> Option<ListRequest> {
+    let of = &backup.metadata;
+    let is_of_server = !of.uid.is_empty() && !of.namespace.is_empty();
+    is_of_server.then(|| {
+        let all = ListRequest::all(Arc::new(resource_type::<PodVolumeBackup>()));
+        all.in_namespace(Some(of.namespace.clone())).labelled(format!("{LABEL_BACKUP_UID}={}", of.uid))
+    })
 }
 
 /// Asks those of these resources to stop that are useless, by their names, and have not ended. A cluster that does not serve them has
@@ -87,6 +129,13 @@ fn goes_on(one: &Value) -> bool {
     !ended.contains(&phase) && one["spec"]["cancel"] != true
 }
 
+/// Returns true if a node agent works on the movement.
+fn works(one: &Value) -> bool {
+    use DataPathPhase as P;
+    let phase = one["status"]["phase"].as_str().unwrap_or_default();
+    [P::Accepted, P::Prepared, P::InProgress, P::Canceling].map(P::as_str).contains(&phase)
+}
+
 /// Asks all that moves data for a restore to stop, when the user has cancelled it, as its resource in the cluster says now. What a
 /// server leaves that stops goes on.
 ///
@@ -128,5 +177,8 @@ mod tests {
         ] {
             assert_eq!(goes_on(&one), expected, "{one}");
         }
+        let working = ["", "New", "Accepted", "Prepared", "InProgress", "Canceling", "Completed"]
+            .map(|phase| works(&one(phase, true)));
+        assert_eq!(working, [false, false, true, true, true, true, false]);
     }
 }

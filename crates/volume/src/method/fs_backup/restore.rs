@@ -435,7 +435,14 @@ impl FileRun {
 
     fn fail(&self, name: &str, why: &str) {
         if let Some(FollowedVolume { pod, volume, .. }) = self.set(name, FileEnd::Failed(why.to_owned())) {
-            let text = format!("pod {}/{}, volume {}: {why}; {THEN}", pod.namespace, pod.name, volume.volume);
+            let marked = match &volume.claim {
+                Some(claim) => format!(
+                    "; as long as the claim {claim} has the annotation {ANNOTATION_AWAITS_FILES}, another restore fills it: remove that where \
+                     the claim is to keep what it holds"
+                ),
+                None => String::new(),
+            };
+            let text = format!("pod {}/{}, volume {}: {why}; {THEN}{marked}", pod.namespace, pod.name, volume.volume);
             self.operation.journal.error(&ResultScope::Namespace(pod.namespace.clone()), text);
         }
     }

@@ -2,7 +2,9 @@
 
 use crate::facts::Claim;
 use crate::method::child::{child_metadata, child_name, make_or_take_up, upload_settings};
-use lifeboat_api::well_known::{ANNOTATION_PVC_NAME, LABEL_BACKUP_NAME, LABEL_BACKUP_UID, LABEL_PVC_UID};
+use lifeboat_api::well_known::{
+    ANNOTATION_BY_READER_POD, ANNOTATION_PVC_NAME, LABEL_BACKUP_NAME, LABEL_BACKUP_UID, LABEL_PVC_UID,
+};
 use lifeboat_api::{Backup, DataPathPhase, ObjectReference, PodVolumeBackup, PodVolumeBackupSpec, UploaderType};
 use lifeboat_cluster::Cluster;
 use serde_json::Value;
@@ -14,6 +16,8 @@ pub struct PodVolume {
     pub name: String,
     /// The name and the UID of its claim; `None` for a volume without one.
     pub claim: Option<(String, String)>,
+    /// True where the backup does not have the pod: a restore fills its claim without one.
+    pub is_without_pod: bool,
 }
 
 impl PodVolume {
@@ -21,7 +25,7 @@ impl PodVolume {
     #[must_use]
     pub fn of(name: &str, claim: Option<&Claim>) -> Self {
         let claim = claim.map(|claim| (claim.key.name.clone(), claim.uid.clone()));
-        Self { name: name.to_owned(), claim }
+        Self { name: name.to_owned(), claim, is_without_pod: false }
     }
 
     /// The name of its PodVolumeBackup, which follows from what it is for: an attempt after this one finds it.
@@ -75,6 +79,9 @@ pub(super) fn pod_volume_backup(backup: &Backup, pod: &SavedPod, volume: &PodVol
         metadata.labels.insert(LABEL_PVC_UID.to_owned(), claim_uid.clone());
         tags.push(("pvc-uid", claim_uid));
         metadata.annotations.insert(ANNOTATION_PVC_NAME.to_owned(), claim.clone());
+        if volume.is_without_pod {
+            metadata.annotations.insert(ANNOTATION_BY_READER_POD.to_owned(), "true".to_owned());
+        }
     }
     let reference = ObjectReference {
         kind: "Pod".to_owned(),
@@ -94,6 +101,19 @@ pub(super) fn pod_volume_backup(backup: &Backup, pod: &SavedPod, volume: &PodVol
         ..PodVolumeBackupSpec::default()
     };
     PodVolumeBackup { metadata, spec, ..PodVolumeBackup::default() }
+}
+
+/// The PodVolumeBackup of a claim that is read through a reader pod.
+pub(super) fn by_reader_pod(mut backup: PodVolumeBackup) -> PodVolumeBackup {
+    backup.metadata.annotations.insert(ANNOTATION_BY_READER_POD.to_owned(), "true".to_owned());
+    backup
+}
+
+/// Returns true if a PodVolumeBackup of an earlier attempt has saved the claim of this UID: it needs no reader pod any more.
+pub(super) fn is_saved(found: &PodVolumeBackup, claim_uid: &str) -> bool {
+    found.status.phase == Some(DataPathPhase::Completed)
+        && found.metadata.deletion_timestamp.is_none()
+        && found.metadata.labels.get(LABEL_PVC_UID).is_some_and(|uid| uid == claim_uid)
 }
 
 /// Makes a PodVolumeBackup, or takes up the one that an earlier attempt has made, whose transfer goes on or is done. One that has
@@ -131,7 +151,7 @@ mod tests {
     #[test]
     fn a_pod_volume_backup_has_the_fields_of_veleros_and_a_name_of_its_own() {
         let pod = SavedPod { namespace: "shop".into(), name: "web".into(), uid: "pu".into(), node: "n1".into() };
-        let volume = PodVolume { name: "data".into(), claim: Some(("c".into(), "cu".into())) };
+        let volume = PodVolume { name: "data".into(), claim: Some(("c".into(), "cu".into())), ..PodVolume::default() };
         let name = volume.resource_name(&backup(), "shop", "web");
         let mut made = serde_json::to_value(pod_volume_backup(&backup(), &pod, &volume)).unwrap();
         made.as_object_mut().unwrap().remove("status");
@@ -178,6 +198,23 @@ mod tests {
         assert!(usable.into_iter().all(|phase| found(phase, false, "u") && !found(phase, false, "other")));
         assert!(!found(Some(Phase::Failed), false, "u") && !found(Some(Phase::Canceled), false, "u"));
         assert!(!found(Some(Phase::InProgress), true, "u"));
+    }
+
+    #[test]
+    fn what_an_attempt_before_has_saved_of_a_claim_needs_no_reader_pod() {
+        let claim = |uid: &str| ("c".to_owned(), uid.to_owned());
+        let pod = SavedPod { namespace: "shop".into(), name: "r".into(), uid: "pu".into(), node: "n1".into() };
+        let volume = PodVolume { name: "data".into(), claim: Some(claim("cu")), ..PodVolume::default() };
+        let mut found = by_reader_pod(pod_volume_backup(&backup(), &pod, &volume));
+        assert_eq!(found.metadata.annotations["lifeboat.io/by-reader-pod"], "true");
+        let saved =
+            [None, Some(DataPathPhase::InProgress), Some(DataPathPhase::Failed), Some(DataPathPhase::Completed)];
+        let saved = saved.map(|phase| {
+            found.status.phase = phase;
+            is_saved(&found, "cu")
+        });
+        assert_eq!(saved, [false, false, false, true]);
+        assert!(!is_saved(&found, "another claim of the name"));
     }
 
     #[test]

@@ -3,8 +3,9 @@
 use super::objects::{MoverObjects, pods, secrets};
 use super::settings::{ClaimToFill, MoverPodSettings};
 use super::state::{MoverLimits, MoverStep, PodState, next_step};
-use super::sweep::sweep;
+use super::sweep::{SweptMover, sweep};
 use crate::method::child::child_name;
+use jiff::Timestamp;
 use lifeboat_api::Restore;
 use lifeboat_api::well_known::LABEL_MOVER_OF_RESTORE;
 use lifeboat_cluster::{Cluster, ClusterError, ListRequest, WriteBody};
@@ -32,6 +33,30 @@ pub struct FilledClaim {
     pub differences: String,
 }
 
+/// A claim that was not filled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnfilledClaim {
+    /// The reason, for people.
+    pub why: String,
+    /// The state in which it is.
+    pub state: UnfilledState,
+}
+
+/// The state of a claim that was not filled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnfilledState {
+    /// Its mover has not begun.
+    NotBegun,
+    /// Its mover has failed or took too long, or there is none.
+    Failed,
+}
+
+impl From<String> for UnfilledClaim {
+    fn from(why: String) -> Self {
+        Self { why, state: UnfilledState::Failed }
+    }
+}
+
 /// The movers of one restore.
 #[derive(Debug)]
 pub struct MoverPods {
@@ -50,15 +75,15 @@ impl MoverPods {
     /// to go; after a future that was dropped [`MoverPods::remove`] removes them.
     ///
     /// # Errors
-    /// The reason for people.
+    /// [`UnfilledClaim`].
     pub async fn fill(
         &self,
         claim: ClaimToFill<'_>,
         restore: &Restore,
         cluster: &Cluster,
-    ) -> Result<FilledClaim, String> {
+    ) -> Result<FilledClaim, UnfilledClaim> {
         let _place = self.places.acquire().await.map_err(|e| e.to_string())?;
-        let unswept = sweep(claim.namespace, restore, cluster).await.err().map(|e| {
+        let unswept = sweep(Some(claim.namespace), restore, claim.now, cluster).await.err().map(|e| {
             format!(
                 "pods and Secrets that an earlier restore of the name may have left cannot be looked for ({e}): they have the label \
                  {LABEL_MOVER_OF_RESTORE}"
@@ -72,8 +97,24 @@ impl MoverPods {
                     Some(differences).filter(|text| !text.is_empty()).into_iter().chain(left).collect();
                 Ok(FilledClaim { differences: told.join("; ") })
             }
-            Err(why) => Err([why].into_iter().chain(left).collect::<Vec<_>>().join("; ")),
+            Err(UnfilledClaim { why, state }) => {
+                let why = [why].into_iter().chain(left).collect::<Vec<_>>().join("; ");
+                Err(UnfilledClaim { why, state })
+            }
         }
+    }
+
+    /// Removes the pods and Secrets of movers in all namespaces that restores which were killed have left, and that nobody waits for.
+    ///
+    /// # Errors
+    /// [`ClusterError`].
+    pub async fn sweep(
+        &self,
+        restore: &Restore,
+        now: Timestamp,
+        cluster: &Cluster,
+    ) -> Result<Vec<SweptMover>, ClusterError> {
+        sweep(None, restore, now, cluster).await
     }
 
     /// Removes the pod and the Secret of a claim.
@@ -101,20 +142,21 @@ impl MoverPods {
         claim: &ClaimToFill<'_>,
         restore: &Restore,
         cluster: &Cluster,
-    ) -> Result<FilledClaim, String> {
+    ) -> Result<FilledClaim, UnfilledClaim> {
         let own = name_of(claim, restore);
         if let Some(other) = other_user(claim, &own, cluster).await? {
-            return Err(format!(
+            let why = format!(
                 "the pod {}/{other} mounts it: scale its workload down, or delete the pod where it is the mover of another restore",
                 claim.namespace
-            ));
+            );
+            return Err(why.into());
         }
         let filled = self.follow(claim, restore, cluster).await?;
         match other_user(claim, &own, cluster).await? {
-            Some(other) => Err(format!(
+            Some(other) => Err(UnfilledClaim::from(format!(
                 "the pod {}/{other} has begun to use it while it was filled: scale its workload down",
                 claim.namespace
-            )),
+            ))),
             None => Ok(filled),
         }
     }
@@ -124,38 +166,102 @@ impl MoverPods {
         claim: &ClaimToFill<'_>,
         restore: &Restore,
         cluster: &Cluster,
-    ) -> Result<FilledClaim, String> {
+    ) -> Result<FilledClaim, UnfilledClaim> {
         let name = name_of(claim, restore);
         let objects = MoverObjects { name: &name, claim, restore, settings: &self.settings };
-        let limits = MoverLimits { start: self.settings.start_timeout, whole: claim.timeout };
-        // That of an earlier run may have an old password.
-        replace(cluster, &secrets(), &objects.secret()).await?;
-        for attempt in 1.. {
+        for number in 1.. {
             let uid = make(cluster, &objects.pod(), claim.uid).await?;
-            let (began, [mut pause, longest]) = (Instant::now(), PAUSES);
-            loop {
-                let found = cluster.get(&pods(), Some(claim.namespace), &name).await;
-                let step = match found {
-                    Ok(found) => {
-                        let pod = found.map(|body| serde_json::from_slice::<Value>(&body).unwrap_or_default());
-                        next_step(PodState::of(pod.as_ref(), &uid), attempt, began.elapsed(), limits)
+            // It belongs to the pod, which waits for it, and goes with it. That of an earlier run may have an old password.
+            replace(cluster, &secrets(), &objects.secret(&uid)).await?;
+            let attempt = Attempt { number, name: &name, uid: &uid, claim };
+            match self.until_ended(attempt, cluster).await? {
+                AttemptEnd::Filled(differences) => return Ok(FilledClaim { differences }),
+                AttemptEnd::Killed => {}
+                AttemptEnd::Gone { node } => {
+                    if let Some(why) = silent(&node, cluster).await {
+                        return Err(format!("its pod was deleted while it ran on the node {node}, {why}").into());
                     }
-                    Err(e) if e.can_pass() && began.elapsed() < limits.whole => MoverStep::Wait,
-                    Err(e) => MoverStep::Fail(format!("look at its pod: {e}")),
-                };
-                match step {
-                    MoverStep::Done(differences) => return Ok(FilledClaim { differences }),
-                    MoverStep::Fail(why) => return Err(why),
-                    MoverStep::Again => break,
-                    MoverStep::Wait => {}
                 }
-                sleep(pause).await;
-                pause = (pause * 2).min(longest);
             }
             gone(cluster, &pods(), claim.namespace, &name).await?;
         }
-        Err("no attempt is left".to_owned())
+        Err("no attempt is left".to_owned().into())
     }
+
+    /// Follows the pod of an attempt to its end.
+    async fn until_ended(&self, attempt: Attempt<'_>, cluster: &Cluster) -> Result<AttemptEnd, UnfilledClaim> {
+        let Attempt { number, name, uid, claim } = attempt;
+        let limits = MoverLimits { start: self.settings.start_timeout, whole: claim.timeout };
+        let (began, [mut pause, longest]) = (Instant::now(), PAUSES);
+        let mut node = String::new();
+        loop {
+            let mut is_there = true;
+            let step = match cluster.get(&pods(), Some(claim.namespace), name).await {
+                Ok(found) => {
+                    let pod = found.map(|body| serde_json::from_slice::<Value>(&body).unwrap_or_default());
+                    let own = pod.as_ref().filter(|pod| pod["metadata"]["uid"] == uid);
+                    is_there = own.is_some();
+                    if let Some(on) = own.and_then(|pod| pod["spec"]["nodeName"].as_str()) {
+                        on.clone_into(&mut node);
+                    }
+                    next_step(PodState::of(own, uid), number, began.elapsed(), limits)
+                }
+                Err(e) if e.can_pass() && began.elapsed() < limits.whole => MoverStep::Wait,
+                Err(e) => MoverStep::Fail(format!("look at its pod: {e}")),
+            };
+            match step {
+                MoverStep::Done(differences) => return Ok(AttemptEnd::Filled(differences)),
+                MoverStep::Fail(why) => return Err(why.into()),
+                MoverStep::NotBegun(why) => return Err(UnfilledClaim { why, state: UnfilledState::NotBegun }),
+                MoverStep::Late(why) => return Err(UnfilledClaim { why, state: UnfilledState::Failed }),
+                MoverStep::Again if is_there => return Ok(AttemptEnd::Killed),
+                MoverStep::Again => return Ok(AttemptEnd::Gone { node }),
+                MoverStep::Wait => {}
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(longest);
+        }
+    }
+}
+
+/// The pod of one attempt to fill a claim.
+#[derive(Clone, Copy)]
+struct Attempt<'a> {
+    /// Counted from 1.
+    number: usize,
+    name: &'a str,
+    uid: &'a str,
+    claim: &'a ClaimToFill<'a>,
+}
+
+/// The end of an attempt after which there may be another one.
+enum AttemptEnd {
+    /// The volume is filled. The text has its differences from what was saved.
+    Filled(String),
+    /// The kubelet, or the cluster, says that it was ended.
+    Killed,
+    /// Its pod is gone; the node on which it was seen last, empty for none.
+    Gone { node: String },
+}
+
+/// The reason why the mover of a pod that is gone may still write; `None` where its node is heard of, and so has ended it, or is gone too.
+async fn silent(node: &str, cluster: &Cluster) -> Option<String> {
+    if node.is_empty() {
+        return None;
+    }
+    let nodes = ApiResource::new("", "v1", "nodes", "Node");
+    // Who may not see nodes goes on, as when there were no such check.
+    let found = cluster.get(&nodes, None, node).await.ok().flatten()?;
+    let found: Value = serde_json::from_slice(&found).unwrap_or_default();
+    let conditions = found["status"]["conditions"].as_array().into_iter().flatten();
+    let ready = conditions.into_iter().find(|one| one["type"] == "Ready")?;
+    (ready["status"] != "True").then(|| {
+        let why = ready["message"].as_str().unwrap_or_default();
+        format!(
+            "of which nothing is heard ({why}): it may still write there; run the same command again when the node is back, or is shut down and \
+             deleted from the cluster"
+        )
+    })
 }
 
 /// A pod that mounts the claim and has not ended, other than the one of this name.

@@ -1,27 +1,27 @@
 //! The pod of a mover, and its Secret. Pure.
 
+use super::killed::MOST_ATTEMPTS;
+use super::rights::{GRACE_SECONDS, RESTORE_CAPABILITIES, container_security};
 use super::settings::{ClaimToFill, MoverPodSettings};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use lifeboat_api::well_known::{LABEL_MOVER_OF_RESTORE, LABEL_RESTORE_UID, SCRATCH_FOLDER, VARIABLE_SCRATCH};
-use lifeboat_api::{Restore, label_value};
+use jiff::SignedDuration;
+use lifeboat_api::well_known::{
+    ANNOTATION_MOVER_DEADLINE, LABEL_MOVER_OF_RESTORE, LABEL_RESTORE_UID, SCRATCH_FOLDER, VARIABLE_SCRATCH,
+};
+use lifeboat_api::{Restore, Time, label_value};
 use lifeboat_object::ApiResource;
 use serde_json::{Map, Value, json};
+use std::time::Duration;
 
 /// The program in the image.
 const PROGRAM: &str = "/velero";
-/// The seconds that a mover has to end. With none the API server forgets a pod at once, while its container may still write on a node that
-/// nobody reaches.
-const GRACE: u32 = 1;
 /// The folder in which a mover has the files of its Secret.
 pub const SECRET_AT: &str = "/repository";
 /// The file of the Secret with the password of the repository.
 pub const PASSWORD: &str = "password";
 /// The volume that is filled, as the pod has it.
 const VOLUME_AT: &str = "/volume";
-/// The rights by which files of any owner are written.
-const CAPABILITIES: [&str; 5] = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "MKNOD"];
-
 /// The objects of one mover.
 pub(super) struct MoverObjects<'a> {
     /// The name of both.
@@ -32,20 +32,35 @@ pub(super) struct MoverObjects<'a> {
 }
 
 impl MoverObjects<'_> {
-    fn metadata(&self) -> Value {
+    fn metadata(&self, [kind, name, uid]: [&str; 3]) -> Value {
         let (claim, restore) = (self.claim, &self.restore.metadata);
         json!({
             "name": self.name, "namespace": claim.namespace,
             "labels": {LABEL_MOVER_OF_RESTORE: label_value(&restore.name), LABEL_RESTORE_UID: restore.uid},
-            "ownerReferences": [{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "name": claim.name, "uid": claim.uid}],
+            "annotations": {ANNOTATION_MOVER_DEADLINE: self.deadline().to_string()},
+            "ownerReferences": [{"apiVersion": "v1", "kind": kind, "name": name, "uid": uid}],
         })
     }
 
-    /// The Secret with the password of the repository, and the credentials of the bucket.
-    pub(super) fn secret(&self) -> Value {
+    /// The longest time of one pod. The kubelet ends it then, also where nobody looks at it any more.
+    fn longest_run(&self) -> Duration {
+        self.settings.start_timeout + self.claim.timeout
+    }
+
+    /// The time after which the restore has given up all pods of the claim.
+    fn deadline(&self) -> Time {
+        let attempts = u32::try_from(MOST_ATTEMPTS).unwrap_or(u32::MAX);
+        let longest = SignedDuration::try_from(self.longest_run().saturating_mul(attempts));
+        let longest = longest.unwrap_or(SignedDuration::MAX);
+        Time::new(self.claim.now.saturating_add(longest).unwrap_or(self.claim.now))
+    }
+
+    /// The Secret with the password of the repository, and the credentials of the bucket. It goes with the pod of this UID.
+    pub(super) fn secret(&self, pod_uid: &str) -> Value {
         let files = self.settings.files.0.iter().map(|(name, bytes)| (name.clone(), STANDARD.encode(bytes).into()));
         let data: Map<String, Value> = files.collect();
-        json!({"apiVersion": "v1", "kind": "Secret", "metadata": self.metadata(), "type": "Opaque", "data": data})
+        let metadata = self.metadata(["Pod", self.name, pod_uid]);
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque", "data": data})
     }
 
     /// The pod.
@@ -55,10 +70,7 @@ impl MoverObjects<'_> {
             "name": "mover", "image": settings.image, "command": [PROGRAM], "args": self.arguments(),
             "env": [{"name": VARIABLE_SCRATCH, "value": SCRATCH_FOLDER}],
             "terminationMessagePolicy": "FallbackToLogsOnError",
-            "securityContext": {
-                "allowPrivilegeEscalation": false, "privileged": false, "readOnlyRootFilesystem": true,
-                "capabilities": {"drop": ["ALL"], "add": CAPABILITIES},
-            },
+            "securityContext": container_security(&RESTORE_CAPABILITIES),
         });
         let mut mounts = vec![
             json!({"name": "repository", "mountPath": SECRET_AT, "readOnly": true}),
@@ -70,8 +82,10 @@ impl MoverObjects<'_> {
             false => mounts.push(json!({"name": "volume", "mountPath": VOLUME_AT})),
         }
         container["volumeMounts"] = Value::Array(mounts);
-        json!({"apiVersion": "v1", "kind": "Pod", "metadata": self.metadata(), "spec": {
-            "containers": [container], "restartPolicy": "Never", "terminationGracePeriodSeconds": GRACE,
+        let metadata = self.metadata(["PersistentVolumeClaim", claim.name, claim.uid]);
+        let mut pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {
+            "containers": [container], "restartPolicy": "Never", "terminationGracePeriodSeconds": GRACE_SECONDS,
+            "activeDeadlineSeconds": self.longest_run().as_secs().max(1),
             "automountServiceAccountToken": false, "enableServiceLinks": false,
             "securityContext": {"runAsUser": 0, "seccompProfile": {"type": "RuntimeDefault"}},
             "volumes": [
@@ -79,7 +93,9 @@ impl MoverObjects<'_> {
                 {"name": "scratch", "emptyDir": {}}, {"name": "tmp", "emptyDir": {}},
                 {"name": "volume", "persistentVolumeClaim": {"claimName": claim.name}},
             ],
-        }})
+        }});
+        claim.placement.set(&mut pod["spec"]);
+        pod
     }
 
     fn arguments(&self) -> Vec<String> {
@@ -110,10 +126,10 @@ pub(super) fn secrets() -> ApiResource {
 
 #[cfg(test)]
 mod tests {
+    use super::super::placement::MoverPlacement;
     use super::super::settings::SecretFiles;
     use super::*;
     use crate::restore_plan::RepositoryCopy;
-    use std::time::Duration;
 
     #[test]
     fn a_mover_has_its_claim_and_secret_and_no_other_rights() {
@@ -123,8 +139,8 @@ mod tests {
         let settings = MoverPodSettings {
             image: "example.io/lifeboat:1".to_owned(),
             bucket: "s3://b?region=r".to_owned(),
+            start_timeout: Duration::from_secs(40),
             files: SecretFiles([("password".to_owned(), b"secret".to_vec())].into()),
-            ..MoverPodSettings::default()
         };
         let claim = ClaimToFill {
             namespace: "new",
@@ -133,18 +149,34 @@ mod tests {
             is_block: false,
             copy: &copy,
             timeout: Duration::from_secs(60),
+            placement: &MoverPlacement::of_pod(&json!({"spec": {"nodeSelector": {"disk": "fast"}}})),
+            now: "2026-11-28T12:00:00Z".parse().unwrap(),
         };
         let objects = |claim: &ClaimToFill<'_>| {
             let objects = MoverObjects { name: "back-1", claim, restore: &restore, settings: &settings };
-            (objects.secret(), objects.pod())
+            (objects.secret("p-1"), objects.pod())
         };
         let (secret, pod) = objects(&claim);
-        let metadata = json!({"name": "back-1", "namespace": "new",
-            "labels": {"lifeboat.io/mover-of-restore": "back", "velero.io/restore-uid": "u-1"},
-            "ownerReferences": [{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "name": "data", "uid": "c-1"}]});
-        let expected = json!({"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "metadata": metadata, "data": {"password": "c2VjcmV0"}});
+        let metadata = |owner: Value| {
+            json!({"name": "back-1", "namespace": "new", "ownerReferences": [owner],
+                "labels": {"lifeboat.io/mover-of-restore": "back", "velero.io/restore-uid": "u-1"},
+                "annotations": {"lifeboat.io/mover-deadline": "2026-11-28T12:05:00Z"}})
+        };
+        let owner =
+            |kind: &str, name: &str, uid: &str| json!({"apiVersion": "v1", "kind": kind, "name": name, "uid": uid});
+        let expected = json!({"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "metadata": metadata(owner("Pod", "back-1", "p-1")),
+            "data": {"password": "c2VjcmV0"}});
         assert_eq!(secret, expected);
-        assert_eq!(pod["metadata"], metadata);
+        assert_eq!(pod["metadata"], metadata(owner("PersistentVolumeClaim", "data", "c-1")));
+        assert_eq!(
+            pod["spec"]["containers"][0]["securityContext"],
+            json!({
+                "allowPrivilegeEscalation": false, "privileged": false, "readOnlyRootFilesystem": true,
+                "capabilities": {"drop": ["ALL"], "add": ["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "MKNOD"]},
+            })
+        );
+        let limits = ["activeDeadlineSeconds", "terminationGracePeriodSeconds", "nodeSelector"];
+        assert_eq!(limits.map(|field| pod["spec"][field].clone()), [json!(100), json!(1), json!({"disk": "fast"})]);
         assert_eq!(
             pod["spec"]["containers"][0]["args"],
             json!([

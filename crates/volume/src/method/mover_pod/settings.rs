@@ -1,6 +1,8 @@
 //! Settings of the movers of a restore, and the claims that they fill.
 
+use super::placement::MoverPlacement;
 use crate::restore_plan::RepositoryCopy;
+use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::fmt::{self, Debug, Formatter};
 use std::time::Duration;
@@ -44,4 +46,8 @@ pub struct ClaimToFill<'a> {
     pub copy: &'a RepositoryCopy,
     /// Longest time until it is full.
     pub timeout: Duration,
+    /// The nodes for its volume.
+    pub placement: &'a MoverPlacement,
+    /// The time.
+    pub now: Timestamp,
 }

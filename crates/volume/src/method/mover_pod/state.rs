@@ -1,13 +1,12 @@
 //! The state of a mover's pod, and what follows from it. Pure.
 
+use super::killed::{MOST_ATTEMPTS, MoverEnd};
 use lifeboat_api::well_known::ANNOTATION_POD_VOLUME_TIMEOUT;
 use serde_json::Value;
 use std::time::Duration;
 
-/// Exit codes of a process that a signal has ended.
-const KILLED: [i64; 2] = [137, 143];
-/// The attempts of a mover that is killed from outside: that says nothing about the volume.
-const ATTEMPTS: u32 = 3;
+/// The advice after a mover that had too little memory.
+const FOR_MORE_MEMORY: &str = "its node, or a LimitRange of the namespace, gives it too little";
 
 /// The state of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,29 +40,43 @@ impl PodState {
                 let result: Value = serde_json::from_str(&message).unwrap_or_default();
                 Self::Done(text(&result["message"]))
             }
-            "Failed" => {
-                let reason =
-                    [text(&status["reason"]), text(&status["message"])].into_iter().filter(|part| !part.is_empty());
-                let reason = reason.collect::<Vec<_>>().join(": ");
-                match ended["exitCode"].as_i64() {
-                    Some(code) if KILLED.contains(&code) => {
-                        let reason = if reason.is_empty() { text(&ended["reason"]) } else { reason };
-                        Self::Killed(format!("its pod was killed (exit code {code}, {reason})"))
-                    }
-                    Some(_) if !message.is_empty() => Self::Failed(message.trim().to_owned()),
-                    Some(code) => {
-                        Self::Failed(format!("its pod has ended with exit code {code} and without a message"))
-                    }
-                    None => Self::Killed(format!("its pod was ended before the mover ({reason})")),
-                }
-            }
+            "Failed" => failed(pod, message.trim()),
             _ => Self::Starting(waits_for(status)),
         }
     }
 }
 
+/// The state of a pod that has failed, whose mover has left this message.
+fn failed(pod: &Value, message: &str) -> PodState {
+    let status = &pod["status"];
+    let ended = &status["containerStatuses"][0]["state"]["terminated"];
+    let text = |value: &'_ Value| value.as_str().unwrap_or_default().to_owned();
+    let conditions = status["conditions"].as_array().into_iter().flatten();
+    let disrupted = conditions.into_iter().find(|one| one["type"] == "DisruptionTarget" && one["status"] == "True");
+    let disruption = disrupted.map(|one| [text(&one["reason"]), text(&one["message"])].join(": "));
+    let code = ended["exitCode"].as_i64();
+    let (reason, pod_message, node) =
+        (text(&status["reason"]), text(&status["message"]), text(&pod["spec"]["nodeName"]));
+    let of_container = text(&ended["reason"]);
+    let end = MoverEnd {
+        reason: &reason,
+        message: &pod_message,
+        node: &node,
+        disruption: disruption.as_deref().unwrap_or_default(),
+        container: code.map(|code| (code, of_container.as_str())),
+    };
+    match (end.killed(FOR_MORE_MEMORY), code) {
+        (Some(why), _) => PodState::Killed(why),
+        (None, None) => PodState::Killed("its pod was ended before the mover".to_owned()),
+        (None, Some(_)) if !message.is_empty() => PodState::Failed(message.to_owned()),
+        (None, Some(code)) => {
+            PodState::Failed(format!("its pod has ended with exit code {code} and without a message"))
+        }
+    }
+}
+
 /// The reason why a pod has not started.
-fn waits_for(status: &Value) -> String {
+pub(crate) fn waits_for(status: &Value) -> String {
     let waiting = &status["containerStatuses"][0]["state"]["waiting"];
     let unscheduled = status["conditions"].as_array().into_iter().flatten();
     let unscheduled = unscheduled.filter(|one| one["type"] == "PodScheduled" && one["status"] == "False");
@@ -94,21 +107,25 @@ pub(super) enum MoverStep {
     Done(String),
     /// It will not be filled.
     Fail(String),
+    /// It will not be filled: its pod does not start.
+    NotBegun(String),
+    /// It has not become full in time. Another run goes on with what is there.
+    Late(String),
 }
 
 /// Decides after a look at the pod of this attempt, which began so long ago.
-pub(super) fn next_step(state: PodState, attempt: u32, since: Duration, limits: MoverLimits) -> MoverStep {
+pub(super) fn next_step(state: PodState, attempt: usize, since: Duration, limits: MoverLimits) -> MoverStep {
     match state {
         PodState::Done(differences) => MoverStep::Done(differences),
         PodState::Failed(why) => MoverStep::Fail(why),
-        PodState::Killed(_) if attempt < ATTEMPTS => MoverStep::Again,
-        PodState::Killed(why) => MoverStep::Fail(format!("{why}, {ATTEMPTS} times")),
+        PodState::Killed(_) if attempt < MOST_ATTEMPTS => MoverStep::Again,
+        PodState::Killed(why) => MoverStep::Fail(format!("{why}, {MOST_ATTEMPTS} times")),
         PodState::Starting(why) if since >= limits.start => {
             let why = if why.is_empty() { String::new() } else { format!(": {why}") };
             let seconds = limits.start.as_secs();
-            MoverStep::Fail(format!("its pod has not started within {seconds} s (--resource-timeout){why}"))
+            MoverStep::NotBegun(format!("its pod has not started within {seconds} s (--resource-timeout){why}"))
         }
-        PodState::Running if since >= limits.whole => MoverStep::Fail(format!(
+        PodState::Running if since >= limits.whole => MoverStep::Late(format!(
             "it has taken longer than {} s ({ANNOTATION_POD_VOLUME_TIMEOUT})",
             limits.whole.as_secs()
         )),
@@ -154,14 +171,23 @@ mod tests {
             ),
             (
                 json!({"phase": "Failed", "containerStatuses": ended(137, "log")}),
-                PodState::Killed("its pod was killed (exit code 137, Error)".to_owned()),
+                PodState::Killed("the mover's pod was killed on node n1 (exit code 137)".to_owned()),
+            ),
+            (json!({"phase": "Failed"}), PodState::Killed("its pod was ended before the mover".to_owned())),
+            (
+                json!({"phase": "Failed", "reason": "DeadlineExceeded", "containerStatuses": ended(1, "half of it")}),
+                PodState::Killed("the mover's pod was ended: DeadlineExceeded".to_owned()),
+            ),
+            (
+                json!({"phase": "Failed", "conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC", "message": "its node is gone"}]}),
+                PodState::Killed("the mover's pod was ended: DeletionByPodGC: its node is gone".to_owned()),
             ),
             (
                 json!({"phase": "Failed", "reason": "Evicted", "message": "low on memory"}),
-                PodState::Killed("its pod was ended before the mover (Evicted: low on memory)".to_owned()),
+                PodState::Killed("data path pod was evicted, message: low on memory".to_owned()),
             ),
         ] {
-            let pod = json!({"metadata": {"uid": "p"}, "status": status});
+            let pod = json!({"metadata": {"uid": "p"}, "spec": {"nodeName": "n1"}, "status": status});
             assert_eq!(PodState::of(Some(&pod), "p"), expected, "{pod}");
         }
         let gone = PodState::Killed("its pod was deleted".to_owned());
@@ -184,9 +210,19 @@ mod tests {
             (&PodState::Failed("no space".into()), 1, 0, fail("no space")),
             (&PodState::Done(String::new()), 1, 1000, MoverStep::Done(String::new())),
             (&starting, 1, 9, MoverStep::Wait),
-            (&starting, 1, 10, fail("its pod has not started within 10 s (--resource-timeout): no node")),
+            (
+                &starting,
+                1,
+                10,
+                MoverStep::NotBegun("its pod has not started within 10 s (--resource-timeout): no node".to_owned()),
+            ),
             (&PodState::Running, 1, 99, MoverStep::Wait),
-            (&PodState::Running, 1, 100, fail("it has taken longer than 100 s (velero.io/pod-volume-timeout)")),
+            (
+                &PodState::Running,
+                1,
+                100,
+                MoverStep::Late("it has taken longer than 100 s (velero.io/pod-volume-timeout)".to_owned()),
+            ),
         ] {
             assert_eq!(step(state, attempt, seconds), expected, "{state:?} {attempt} {seconds}");
         }

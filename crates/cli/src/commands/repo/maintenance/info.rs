@@ -4,7 +4,7 @@ use crate::commands::repo::{RepositoryArgs, kopia_clock};
 use anyhow::Result;
 use clap::Args;
 use lifeboat_api::Duration;
-use lifeboat_kopia::format::maintenance::{Cycle, MaintenanceParameters, Run, Schedule};
+use lifeboat_kopia::format::maintenance::{Cycle, MaintenanceParameters, MaintenanceRun, Schedule};
 use lifeboat_kopia::format::time::UnixNanos;
 use lifeboat_object::printable;
 use lifeboat_terminal::flags::globals::Globals;
@@ -80,7 +80,7 @@ fn value(parameters: &MaintenanceParameters, schedule: &Schedule) -> Value {
             "next": next.map(|next| next.to_string()),
         })
     };
-    let run = |run: &Run| {
+    let run = |run: &MaintenanceRun| {
         json!({
             "start": run.start.map(|time| time.to_string()),
             "end": run.end.map(|time| time.to_string()),

@@ -1,5 +1,6 @@
 //! The reasons that keep backups: their holds, and the rules of their schedules, either of schedules in this cluster or
-//! as the backups say them. Rules are applied when the first backup of the schedule is looked at.
+//! as the backups say them; without any, that one is the last good of its schedule. Rules are applied when the first backup of the schedule
+//! is looked at.
 
 use super::concerns::Concerns;
 use crate::member::member_in;
@@ -13,6 +14,7 @@ use lifeboat_lifecycle::phase::keep::Keeper;
 use lifeboat_lifecycle::phase::kept_backups::{KeptBackups, ScheduleLookup, keepers, rules_text};
 use lifeboat_lifecycle::phase::kept_by::schedule_label;
 use lifeboat_lifecycle::phase::member::ScheduleMember;
+use lifeboat_lifecycle::phase::taken_over::source_cluster;
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap};
 
@@ -21,8 +23,11 @@ pub(super) struct Keepers<'a> {
     world: &'a World,
     concerns: &'a Concerns<'a>,
     options: &'a Options,
-    /// The schedules with rules, and those whose backups say some, by their namespace and the label of their backups.
+    /// The schedules with rules, and those whose backups say some or which cluster has made them, by their namespace and the label of their
+    /// backups.
     schedules: HashMap<&'a str, HashMap<String, Ruled<'a>>>,
+    /// All backups of schedules, by the same; found when they are asked for.
+    members: OnceCell<HashMap<&'a str, HashMap<String, Vec<&'a Backup>>>>,
 }
 
 /// A schedule with rules, here or in its backups.
@@ -64,20 +69,27 @@ impl<'a> Keepers<'a> {
             let found = Ruled::of(Some(FoundSchedule::Unreadable(schedule)), options);
             schedules.entry(&schedule.meta.namespace).or_default().insert(label_value(&schedule.meta.name), found);
         }
-        let says_rules = |backup: &&Backup| backup.metadata.annotations.contains_key(well_known::ANNOTATION_KEPT_BY);
+        let all = world.schedules.iter();
+        let standing: HashMap<(&str, String), &Schedule> =
+            all.map(|schedule| ((schedule.metadata.namespace.as_str(), schedule.label()), schedule)).collect();
+        let says_rules = |backup: &&Backup| {
+            let annotations = &backup.metadata.annotations;
+            annotations.contains_key(well_known::ANNOTATION_KEPT_BY) || source_cluster(backup).is_some()
+        };
         for backup in world.backups.iter().filter(says_rules) {
             let Some(label) = schedule_label(backup) else { continue };
-            let of_namespace = schedules.entry(&backup.metadata.namespace).or_default();
+            let namespace = backup.metadata.namespace.as_str();
+            let of_namespace = schedules.entry(namespace).or_default();
             if !of_namespace.contains_key(&*label) {
-                let is_it = |s: &&Schedule| s.metadata.namespace == backup.metadata.namespace && s.label() == label;
-                let found = world.schedules.iter().find(is_it).map(FoundSchedule::Readable);
-                of_namespace.insert(label.into_owned(), Ruled::of(found, options));
+                let label = label.into_owned();
+                let found = standing.get(&(namespace, label.clone())).copied().map(FoundSchedule::Readable);
+                of_namespace.insert(label, Ruled::of(found, options));
             }
         }
-        Self { world, concerns, options, schedules }
+        Self { world, concerns, options, schedules, members: OnceCell::new() }
     }
 
-    /// Returns true if a backup is held, or its schedule has rules, so that something may keep it, now or later.
+    /// Returns true if a backup is held, or is one of a schedule that may keep some, so that something may keep it, now or later.
     pub(super) fn may_keep(&self, backup: &Backup) -> bool {
         Hold::of(&backup.metadata).is_some() || self.ruled(backup).is_some()
     }
@@ -119,7 +131,9 @@ impl<'a> Keepers<'a> {
     fn followed(&self, ruled: &Ruled<'_>, of: &Backup) -> KeptBackups {
         let label = schedule_label(of);
         let default = self.options.default_location.as_deref();
-        let own = self.world.backups.beside(of).filter(|backup| schedule_label(backup) == label);
+        let beside = self.members.get_or_init(|| members(self.world)).get(of.metadata.namespace.as_str());
+        let own = beside.zip(label.as_ref()).and_then(|(beside, label)| beside.get(&**label));
+        let own = own.into_iter().flatten();
         let own = own.map(|backup| member_in(self.world, backup, self.concerns.requests_for(backup), default));
         let own: Vec<ScheduleMember<'_>> = own.collect();
         let standing = match ruled.standing {
@@ -131,4 +145,18 @@ impl<'a> Keepers<'a> {
         };
         KeptBackups::of(standing, &self.options.zone, &own)
     }
+}
+
+/// All backups of schedules, by their namespace and the label of their schedule.
+fn members(world: &World) -> HashMap<&str, HashMap<String, Vec<&Backup>>> {
+    let mut members: HashMap<&str, HashMap<String, Vec<&Backup>>> = HashMap::new();
+    for backup in world.backups.iter() {
+        let Some(label) = schedule_label(backup) else { continue };
+        let beside = members.entry(backup.metadata.namespace.as_str()).or_default();
+        match beside.get_mut(&*label) {
+            Some(own) => own.push(backup),
+            None => drop(beside.insert(label.into_owned(), vec![backup])),
+        }
+    }
+    members
 }

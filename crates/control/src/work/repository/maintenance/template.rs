@@ -22,7 +22,7 @@ impl PodTemplate {
     /// The template of the pod in which this server runs: that of its ReplicaSet, else the pod itself, less what the cluster has put
     /// into it. `None` for a server that runs in no pod of its namespace.
     pub(super) async fn of_own_pod(context: &Context) -> Result<Option<Self>, StepError> {
-        let Some(own) = &context.env.pod else { return Ok(None) };
+        let Some(own) = &context.env.process.pod else { return Ok(None) };
         let client = &context.client;
         let pods = ApiResource::new("", "v1", "pods", "Pod");
         let Some(body) = client.cluster.get(&pods, Some(&client.namespace), &own.name).await? else { return Ok(None) };

@@ -69,7 +69,7 @@ impl Ground {
             "spec": injected});
         ground.sandbox.apply(vec![pod]).await.unwrap();
         let uid = ground.object("", "pods", "Pod", "velero-1-a").await["metadata"]["uid"].as_str().unwrap().to_owned();
-        ground.context.env.pod = Some(OwnPod { name: "velero-1-a".into(), uid });
+        ground.context.env.process.pod = Some(OwnPod { name: "velero-1-a".into(), uid });
         ground
     }
 
@@ -157,7 +157,7 @@ async fn one_job_at_a_time_maintains_a_repository_and_its_end_is_recorded() {
     assert_eq!(job["spec"]["template"]["spec"]["containers"][0]["image"], "lifeboat:v1", "that of the ReplicaSet");
     // It runs: the server waits for it, also one that was started since.
     assert_eq!(ground.look().await, Some(PAUSES[0]));
-    ground.context.maintenance_jobs = Arc::default();
+    ground.context.notes = Arc::default();
     ground.pass(5).await;
     assert_eq!(ground.look().await, Some(PAUSES[1]));
     assert_eq!(ground.jobs().await, made);
@@ -227,7 +227,7 @@ async fn a_server_that_runs_in_no_pod_maintains_by_itself() {
     assert_eq!(noted["full"]["reason"], "full maintenance has not run yet");
     // A pod that is not there any more, or is another one, is none.
     let mut ground = Ground::in_a_pod(vec![]).await;
-    ground.context.env.pod.as_mut().unwrap().uid = "other".into();
+    ground.context.env.process.pod.as_mut().unwrap().uid = "other".into();
     assert_eq!((ground.look().await, ground.jobs().await), (None, vec![]));
 }
 
@@ -274,7 +274,7 @@ async fn a_job_that_is_refused_is_recorded_as_a_failure() {
         (200, recorded),
     ];
     let mut context = context(api_server(&mut tasks, answers).await, Arc::new(OneBucket(Arc::new(Memory::default()))));
-    context.env.pod = Some(OwnPod { name: "p".into(), uid: "u".into() });
+    context.env.process.pod = Some(OwnPod { name: "p".into(), uid: "u".into() });
     context.options.repository.jobs.config_map = Some("jobs".into());
     let stop = CancellationToken::new();
     let done = maintain(&context, &ground.repository, &ground.location, stop).await.unwrap();

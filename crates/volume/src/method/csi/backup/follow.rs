@@ -4,6 +4,7 @@
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
+use lifeboat_api::NamespacedName;
 use lifeboat_cluster::{Cluster, ClusterError, ListRequest, WatchEvent, WatchRequest};
 use lifeboat_object::ApiResource;
 use serde::Deserialize;
@@ -68,8 +69,8 @@ impl SnapshotState {
     }
 
     /// Its namespace and name.
-    fn key(&self) -> (String, String) {
-        (self.metadata.namespace.clone(), self.metadata.name.clone())
+    fn key(&self) -> NamespacedName {
+        NamespacedName::new(&*self.metadata.namespace, &*self.metadata.name)
     }
 
     /// Returns true if it is gone, or being deleted.
@@ -101,7 +102,7 @@ pub(crate) struct FollowQuery {
 /// The last known states of the objects of a type, by namespace and name.
 #[derive(Debug)]
 pub(crate) struct FollowedSnapshots {
-    states: Mutex<HashMap<(String, String), SnapshotState>>,
+    states: Mutex<HashMap<NamespacedName, SnapshotState>>,
     changed: watch::Sender<u64>,
     /// The namespaces in which somebody waits for objects.
     namespaces: watch::Sender<BTreeSet<String>>,
@@ -125,7 +126,7 @@ impl FollowedSnapshots {
         deadline: Instant,
         wanted: impl Fn(&SnapshotState) -> Option<T>,
     ) -> Result<T, Option<SnapshotState>> {
-        let key = (namespace.to_owned(), name.to_owned());
+        let key = NamespacedName::new(namespace, name);
         let mut changes = self.changed.subscribe();
         loop {
             changes.mark_unchanged();
@@ -185,7 +186,7 @@ impl FollowedSnapshots {
                 .in_namespace(namespace.map(str::to_owned))
                 .labelled(selector.clone()),
         );
-        let mut listed: HashMap<(String, String), SnapshotState> = HashMap::new();
+        let mut listed: HashMap<NamespacedName, SnapshotState> = HashMap::new();
         while let Some(bodies) = list.next().await? {
             listed.extend(bodies.iter().filter_map(read).map(|state| (state.key(), state)));
         }
@@ -194,7 +195,7 @@ impl FollowedSnapshots {
             let mut states = self.lock();
             let is_listed = |place: &str| namespace.is_none_or(|namespace| namespace == place);
             // Those that went while nothing was watched.
-            states.iter_mut().filter(|((place, _), _)| is_listed(place)).for_each(|(_, state)| state.set_gone());
+            states.iter_mut().filter(|(key, _)| is_listed(&key.namespace)).for_each(|(_, state)| state.set_gone());
             states.extend(listed);
         }
         self.changed.send_modify(|version| *version += 1);
@@ -228,7 +229,7 @@ impl FollowedSnapshots {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<(String, String), SnapshotState>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<NamespacedName, SnapshotState>> {
         self.states.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -7,18 +7,18 @@ use crate::method::csi::error::CsiError;
 use crate::method::csi::objects::selector;
 use crate::method::csi::reference::Reference;
 use lifeboat_api::well_known::LABEL_BACKUP_NAME;
-use lifeboat_api::{Backup, label_value};
+use lifeboat_api::{Backup, NamespacedName, label_value};
 use serde_json::Value;
 use std::collections::HashMap;
 
 /// The VolumeSnapshots of a backup and their contents, as they were in the cluster at one moment.
 #[derive(Debug, Default)]
 pub(crate) struct ListedSnapshots {
-    snapshots: HashMap<(String, String), Bound>,
+    snapshots: HashMap<NamespacedName, Bound>,
     contents: HashMap<String, SnapshotContent>,
-    /// The names of the contents that stay, and keep their snapshots, when their VolumeSnapshots are deleted; by
-    /// namespace and name of these.
-    kept: HashMap<(String, String), String>,
+    /// The names of the contents that stay, and keep their snapshots, when their VolumeSnapshots are deleted; by the names
+    /// of these.
+    kept: HashMap<NamespacedName, String>,
 }
 
 /// The state of a VolumeSnapshot, as its status tells it.
@@ -44,7 +44,7 @@ impl ListedSnapshots {
         let mut look = Self::default();
         each(api.cluster, selected(&api.types.snapshots, selector(&backup.metadata.uid)), |snapshot| {
             let (namespace, name) = (text(&snapshot, "/metadata/namespace"), text(&snapshot, "/metadata/name"));
-            look.snapshots.insert((namespace.to_owned(), name.to_owned()), Bound::of(&snapshot));
+            look.snapshots.insert(NamespacedName::new(namespace, name), Bound::of(&snapshot));
         })
         .await?;
         let of_backup = format!("{LABEL_BACKUP_NAME}={}", label_value(&backup.metadata.name));
@@ -52,7 +52,7 @@ impl ListedSnapshots {
             let content = SnapshotContent::of(&object);
             if content.deletion_policy == DeletionPolicy::Retain.as_str() && !is_being_deleted(&object) {
                 let Reference { namespace, name, .. } = Reference::to_snapshot(&object);
-                look.kept.insert((namespace.to_owned(), name.to_owned()), content.name.clone());
+                look.kept.insert(NamespacedName::new(namespace, name), content.name.clone());
             }
             look.contents.insert(content.name.clone(), content);
         })
@@ -62,12 +62,12 @@ impl ListedSnapshots {
 
     /// A VolumeSnapshot that was seen.
     pub(crate) fn snapshot(&self, namespace: &str, name: &str) -> Option<&Bound> {
-        self.snapshots.get(&(namespace.to_owned(), name.to_owned()))
+        self.snapshots.get(&NamespacedName::new(namespace, name))
     }
 
     /// The name of the content that keeps the snapshot behind a VolumeSnapshot, also when the VolumeSnapshot is gone.
     pub(crate) fn kept_of(&self, namespace: &str, name: &str) -> Option<&str> {
-        self.kept.get(&(namespace.to_owned(), name.to_owned())).map(String::as_str)
+        self.kept.get(&NamespacedName::new(namespace, name)).map(String::as_str)
     }
 
     /// A content that was seen. A content without the label of its backup is not.

@@ -4,7 +4,7 @@ use crate::facts::ClaimKey;
 use crate::method::csi::content::SnapshotContent;
 use crate::method::data_movement::backup::BegunUpload;
 use crate::record::Report;
-use lifeboat_api::Time;
+use lifeboat_api::{NamespacedName, Time};
 use lifeboat_archive::volume_info::{CsiSnapshotInfo, UploadInfo};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -52,8 +52,8 @@ pub(crate) struct Outcomes {
 #[derive(Debug, Default)]
 struct OutcomesState {
     begun: BTreeMap<ClaimKey, watch::Receiver<Option<SnapshotOutcome>>>,
-    /// The claims of snapshots that were taken, by namespace and name of these.
-    claims: HashMap<(String, String), ClaimKey>,
+    /// The claims of snapshots that were taken, by the names of these.
+    claims: HashMap<NamespacedName, ClaimKey>,
     /// The operations that wait until a snapshot is ready.
     operations: HashMap<ClaimKey, String>,
     /// The claims whose data is to be moved out of their snapshots.
@@ -74,7 +74,7 @@ impl SnapshotPromise {
     /// Gives the outcome.
     pub(crate) fn keep(self, outcome: SnapshotOutcome) {
         if let Ok(taken) = &outcome {
-            let name = (taken.namespace.clone(), taken.name.clone());
+            let name = NamespacedName::new(&*taken.namespace, &*taken.name);
             self.outcomes.lock().claims.insert(name, self.claim);
         }
         // Whoever waits for it may be gone.
@@ -109,14 +109,14 @@ impl Outcomes {
     /// The snapshot of this name, if it was taken.
     pub(crate) fn named(&self, namespace: &str, name: &str) -> Option<Arc<TakenSnapshot>> {
         let all = self.lock();
-        let claim = all.claims.get(&(namespace.to_owned(), name.to_owned()))?;
+        let claim = all.claims.get(&NamespacedName::new(namespace, name))?;
         all.begun.get(claim)?.borrow().clone()?.ok()
     }
 
     /// Notes the operation that waits until the snapshot of this name is ready.
     pub(crate) fn note_operation(&self, namespace: &str, name: &str, operation: &str) {
         let mut all = self.lock();
-        if let Some(claim) = all.claims.get(&(namespace.to_owned(), name.to_owned())).cloned() {
+        if let Some(claim) = all.claims.get(&NamespacedName::new(namespace, name)).cloned() {
             all.operations.insert(claim, operation.to_owned());
         }
     }
@@ -131,11 +131,11 @@ impl Outcomes {
         self.lock().uploads.insert(claim.clone(), upload);
     }
 
-    /// Namespaces and names of the DataUploads that were made, by their claims.
-    pub(crate) fn uploads(&self) -> BTreeMap<ClaimKey, (String, String)> {
+    /// The DataUploads that were made, by their claims.
+    pub(crate) fn uploads(&self) -> BTreeMap<ClaimKey, NamespacedName> {
         let all = &self.lock().uploads;
         let made = all.iter().filter_map(|(claim, upload)| Some((claim, upload.as_ref().ok()?)));
-        made.map(|(claim, made)| (claim.clone(), (made.namespace.clone(), made.name.clone()))).collect()
+        made.map(|(claim, made)| (claim.clone(), NamespacedName::new(&*made.namespace, &*made.name))).collect()
     }
 
     /// The outcome for each claim.
@@ -281,6 +281,6 @@ mod tests {
             (claim("forgotten"), failed("the backup ended before the data of its snapshot was moved")),
         ];
         assert_eq!(outcomes.reports(), expected.into());
-        assert_eq!(outcomes.uploads(), [(claim("asked"), ("velero".to_owned(), "b-1".to_owned()))].into());
+        assert_eq!(outcomes.uploads(), [(claim("asked"), NamespacedName::new("velero", "b-1"))].into());
     }
 }

@@ -21,7 +21,7 @@ use crate::record::Report;
 use bytes::Bytes;
 use jiff::Timestamp;
 use lifeboat_action::ActionError;
-use lifeboat_api::{Backup, Time};
+use lifeboat_api::{Backup, NamespacedName, Time};
 use lifeboat_cluster::{Cluster, ClusterError, WriteBody};
 use lifeboat_object::{ApiResource, GroupResource, ObjectKey, Severity};
 use lifeboat_operation::Operation;
@@ -73,11 +73,18 @@ struct SnapshotsState {
     followed: Mutex<HashMap<GroupResource, Arc<FollowedSnapshots>>>,
     outcomes: Arc<Outcomes>,
     uploads: DataUploads,
-    /// Namespaces and names of groups that were asked for in vain, and may be in the cluster.
-    left_groups: Mutex<BTreeSet<(String, String)>>,
-    kept_groups: KeptGroups,
+    groups: GroupsState,
     tasks: Mutex<JoinSet<()>>,
     places: PrioritySlots,
+}
+
+/// State of the groups of snapshots.
+#[derive(Default)]
+struct GroupsState {
+    /// Groups that were asked for in vain, and may be in the cluster.
+    left: Mutex<BTreeSet<NamespacedName>>,
+    /// The groups that are set to retain their snapshots.
+    kept: KeptGroups,
 }
 
 impl CsiSnapshots {
@@ -90,8 +97,7 @@ impl CsiSnapshots {
             followed: Mutex::default(),
             outcomes: Arc::default(),
             uploads: DataUploads::new(cluster, operation),
-            left_groups: Mutex::default(),
-            kept_groups: KeptGroups::default(),
+            groups: GroupsState::default(),
             tasks: Mutex::default(),
             places: PrioritySlots::new(AT_ONCE),
         };
@@ -147,9 +153,9 @@ impl CsiSnapshots {
         SnapshotMoves { backup: &self.of.backup, outcomes, uploads }
     }
 
-    /// Namespaces and names of the DataUploads that were made, by their claims.
+    /// The DataUploads that were made, by their claims.
     #[must_use]
-    pub fn begun_uploads(&self) -> BTreeMap<ClaimKey, (String, String)> {
+    pub fn begun_uploads(&self) -> BTreeMap<ClaimKey, NamespacedName> {
         self.shared.outcomes.uploads()
     }
 
@@ -201,17 +207,17 @@ impl CsiSnapshots {
     /// Returns true if groups may be in the cluster that were not taken, whatever became of their claims.
     #[must_use]
     pub fn may_have_left_groups(&self) -> bool {
-        !lock(&self.shared.left_groups).is_empty()
+        !lock(&self.shared.groups.left).is_empty()
     }
 
     /// Notes that a group may be in the cluster that no claim goes by.
     pub(crate) fn note_left_group(&self, namespace: &str, name: &str) {
-        lock(&self.shared.left_groups).insert((namespace.to_owned(), name.to_owned()));
+        lock(&self.shared.groups.left).insert(NamespacedName::new(namespace, name));
     }
 
     /// The groups that are set to retain their snapshots.
     pub(crate) fn kept_groups(&self) -> &KeptGroups {
-        &self.shared.kept_groups
+        &self.shared.groups.kept
     }
 
     /// Ends the tasks that still take snapshots. What they have begun stays until it is removed.

@@ -15,7 +15,7 @@ use crate::method::csi::reference::Reference;
 use async_trait::async_trait;
 use lifeboat_action::{ActionError, ActionScope, DeleteItemAction};
 use lifeboat_api::well_known::LABEL_BACKUP_NAME;
-use lifeboat_api::{Backup, is_of_another_cluster, label_value};
+use lifeboat_api::{Backup, NamespacedName, is_of_another_cluster, label_value};
 use lifeboat_cluster::{Cluster, WriteBody};
 use lifeboat_object::Catalog;
 use serde_json::{Value, json};
@@ -154,8 +154,8 @@ impl<'a> ArchivedSnapshot<'a> {
 enum ObjectInCluster {
     /// There is no such object, or it is of another snapshot.
     Gone,
-    /// The content that was archived, and namespace and name of its VolumeSnapshot, if that is there.
-    Ours { snapshot: Option<(String, String)> },
+    /// The content that was archived, and its VolumeSnapshot, if that is there.
+    Ours { snapshot: Option<NamespacedName> },
     /// The same snapshot, as an object of a user or of a restore, which stays.
     OfAnother { why: String },
 }
@@ -186,11 +186,11 @@ impl ContentAction {
         &self,
         types: &SnapshotTypes,
         archived: &ArchivedSnapshot<'_>,
-        snapshot: Option<(String, String)>,
+        snapshot: Option<NamespacedName>,
     ) -> Result<(), ActionError> {
         let api = SnapshotApi { cluster: &self.cluster, types };
         match snapshot {
-            Some((namespace, name)) => {
+            Some(NamespacedName { namespace, name }) => {
                 api.set_policy(&types.contents, archived.name, DeletionPolicy::Delete).await.map_err(failed)?;
                 self.cluster.delete(&types.snapshots, Some(&namespace), &name).await.map_err(failed)?;
             }
@@ -255,7 +255,7 @@ impl ArchivedSnapshot<'_> {
         let is_own = |object: &Value| self.all.is_own(object, &self.backup.metadata.name);
         match snapshot {
             Some(snapshot) if is_own(snapshot) => {
-                ObjectInCluster::Ours { snapshot: Some((namespace.to_owned(), name.to_owned())) }
+                ObjectInCluster::Ours { snapshot: Some(NamespacedName::new(namespace, name)) }
             }
             Some(_) => ObjectInCluster::OfAnother { why: used_by("VolumeSnapshot", namespace, name) },
             None if is_own(content) => ObjectInCluster::Ours { snapshot: None },
@@ -378,7 +378,7 @@ mod tests {
             why: used_by(kind, of, if of == "shop" { "s" } else { "snapcontent-1" }),
         };
         let ours = |snapshot: Option<(&str, &str)>| ObjectInCluster::Ours {
-            snapshot: snapshot.map(|(a, b)| (a.to_owned(), b.to_owned())),
+            snapshot: snapshot.map(|(a, b)| NamespacedName::new(a, b)),
         };
         assert_eq!(archived.live(&own, Some(&own)), ours(Some(("shop", "s"))));
         assert_eq!(archived.live(&own, Some(&restored)), stays("VolumeSnapshot", "shop"));

@@ -1,14 +1,15 @@
 //! The objects of the snapshots that a backup holds.
 
 use crate::method::csi::objects::SNAPSHOT_API;
+use lifeboat_api::NamespacedName;
 use lifeboat_object::ObjectKey;
 use std::collections::BTreeSet;
 
 /// VolumeSnapshots and their contents.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HeldSnapshots {
-    /// Namespaces and names of VolumeSnapshots.
-    pub snapshots: BTreeSet<(String, String)>,
+    /// VolumeSnapshots.
+    pub snapshots: BTreeSet<NamespacedName>,
     /// Names of VolumeSnapshotContents.
     pub contents: BTreeSet<String>,
 }
@@ -21,7 +22,7 @@ impl HeldSnapshots {
         }
         match key.resource.resource.as_str() {
             "volumesnapshots" => {
-                self.snapshots.insert((key.namespace.clone().unwrap_or_default(), key.name.clone()));
+                self.snapshots.insert(NamespacedName::new(key.namespace.as_deref().unwrap_or_default(), &*key.name));
             }
             "volumesnapshotcontents" => {
                 self.contents.insert(key.name.clone());
@@ -47,7 +48,7 @@ mod tests {
         ] {
             held.note(&ObjectKey::new(GroupResource::new(group, resource), namespace, name));
         }
-        let snapshots = [("shop".to_owned(), "s".to_owned())].into();
+        let snapshots = [NamespacedName::new("shop", "s")].into();
         assert_eq!(held, HeldSnapshots { snapshots, contents: ["c".to_owned()].into() });
     }
 }

@@ -15,8 +15,8 @@ use crate::method::csi::error::CsiError;
 use crate::method::csi::objects::{SnapshotTypes, selector};
 use crate::method::data_movement::backup::uploads_of;
 use futures::FutureExt;
-use lifeboat_api::Backup;
 use lifeboat_api::well_known::FINALIZER_DATA_PATH;
+use lifeboat_api::{Backup, NamespacedName};
 use lifeboat_cluster::Cluster;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -66,9 +66,9 @@ pub async fn remove_moved(
         match group_of(&snapshot) {
             Some(group) => {
                 members.insert(claim);
-                groups.insert((namespace.to_owned(), group))
+                groups.insert(NamespacedName::new(namespace, group))
             }
-            None => singles.insert((namespace.to_owned(), name.to_owned())),
+            None => singles.insert(NamespacedName::new(namespace, name)),
         };
     })
     .await?;
@@ -76,12 +76,12 @@ pub async fn remove_moved(
         let Some(types) = types.groups.as_ref().filter(|_| !groups.is_empty()) else { return Vec::new() };
         until_cleaned_up(backup, &members, cluster).await;
         let all = Groups { api, groups: types };
-        let removed = groups.iter().map(|(namespace, name)| {
+        let removed = groups.iter().map(|NamespacedName { namespace, name }| {
             async move { all.remove(namespace, name).await.err().map(|e| (format!("{namespace}/{name}"), e)) }.boxed()
         });
         some_at_once(removed.collect()).await
     };
-    let removed = singles.iter().map(|(namespace, name)| {
+    let removed = singles.iter().map(|NamespacedName { namespace, name }| {
         let removed = async move {
             until_ended(api, namespace, name).await?;
             remove(api, namespace, name).await

@@ -11,6 +11,7 @@ use crate::method::csi::delete::orphans::{Orphan, OrphanKind, orphans, remove};
 use crate::method::csi::delete::sweep::RemovalFailure;
 use crate::method::csi::objects::SnapshotTypes;
 use futures::FutureExt;
+use lifeboat_api::NamespacedName;
 use lifeboat_cluster::Cluster;
 use std::collections::BTreeSet;
 
@@ -27,7 +28,7 @@ pub async fn release_all(
     held: &HeldSnapshots,
 ) -> Vec<RemovalFailure> {
     let api = SnapshotApi { cluster, types };
-    let groups = held.snapshots.iter().map(|key @ (namespace, name)| {
+    let groups = held.snapshots.iter().map(|key @ NamespacedName { namespace, name }| {
         async move {
             let found = api.read(&types.snapshots, Some(namespace), name).await;
             let snapshot = found.map_err(|e| (format!("{namespace}/{name}"), e))?;
@@ -40,7 +41,7 @@ pub async fn release_all(
         match member {
             Ok(Some((member, group))) => {
                 members.insert(member);
-                groups_of.insert((&member.0, group));
+                groups_of.insert(member.beside(&group));
             }
             Ok(None) => {}
             Err(e) => left.push(e),
@@ -49,13 +50,13 @@ pub async fn release_all(
     // The members of a group cannot go before it.
     if let Some(groups) = &types.groups {
         let groups = Groups { api, groups };
-        let released = groups_of.iter().map(|(namespace, name)| {
+        let released = groups_of.iter().map(|NamespacedName { namespace, name }| {
             async move { groups.release(namespace, name).await.err().map(|e| (format!("{namespace}/{name}"), e)) }
                 .boxed()
         });
         left.extend(some_at_once(released.collect()).await.into_iter().flatten());
     }
-    let released = held.snapshots.iter().map(|key @ (namespace, name)| {
+    let released = held.snapshots.iter().map(|key @ NamespacedName { namespace, name }| {
         async move {
             let released = release(api, namespace, name).await;
             released.map(|was_there| (key, was_there)).map_err(|e| (format!("{namespace}/{name}"), e))

@@ -11,6 +11,7 @@ use crate::method::csi::delete::orphans::{self, Orphan, OrphanKind, orphans};
 use crate::method::csi::error::CsiError;
 use crate::method::csi::objects::{GroupTypes, SnapshotTypes, selector};
 use futures::FutureExt;
+use lifeboat_api::NamespacedName;
 use lifeboat_cluster::{Cluster, ListRequest};
 use lifeboat_object::ApiResource;
 use serde_json::Value;
@@ -66,8 +67,8 @@ async fn remove_groups(
 ) -> Result<Vec<RemovalFailure>, CsiError> {
     let all_groups = Groups { api, groups };
     let mut found = objects_of_backup(api, &groups.groups, of.backup_uid).await?;
-    found.retain(|(namespace, name)| !(of.is_kept)(namespace, name));
-    let removed = found.iter().map(|(namespace, name)| {
+    found.retain(|NamespacedName { namespace, name }| !(of.is_kept)(namespace, name));
+    let removed = found.iter().map(|NamespacedName { namespace, name }| {
         async move {
             let removed = all_groups.remove(namespace, name).await;
             (of.step)();
@@ -84,8 +85,8 @@ async fn remove_groups(
 
 async fn remove_snapshots(api: SnapshotApi<'_>, of: SweptBackup<'_>) -> Result<Vec<RemovalFailure>, CsiError> {
     let mut found = objects_of_backup(api, &api.types.snapshots, of.backup_uid).await?;
-    found.retain(|(namespace, name)| !(of.is_kept)(namespace, name));
-    let removed = found.iter().map(|(namespace, name)| {
+    found.retain(|NamespacedName { namespace, name }| !(of.is_kept)(namespace, name));
+    let removed = found.iter().map(|NamespacedName { namespace, name }| {
         let removed = async move {
             until_ended(api, namespace, name).await?;
             remove(api, namespace, name).await
@@ -124,12 +125,12 @@ async fn remove_orphans(
     Ok(some_at_once(removed.collect()).await.into_iter().flatten().collect())
 }
 
-/// Namespaces and names of the objects of a type that say that they are of a backup.
+/// The objects of a type that say that they are of a backup.
 async fn objects_of_backup(
     api: SnapshotApi<'_>,
     resource: &Arc<ApiResource>,
     backup_uid: &str,
-) -> Result<Vec<(String, String)>, CsiError> {
+) -> Result<Vec<NamespacedName>, CsiError> {
     found(api, resource, backup_uid, None).await
 }
 
@@ -150,7 +151,7 @@ pub async fn count(cluster: &Cluster, types: &SnapshotTypes, backup_uid: &str) -
     Ok(count)
 }
 
-/// Namespaces and names of the VolumeSnapshots and VolumeGroupSnapshots of a backup that no driver has taken yet.
+/// The VolumeSnapshots and VolumeGroupSnapshots of a backup that no driver has taken yet.
 ///
 /// # Errors
 /// When they cannot be listed.
@@ -158,7 +159,7 @@ pub async fn untaken(
     cluster: &Cluster,
     types: &SnapshotTypes,
     backup_uid: &str,
-) -> Result<BTreeSet<(String, String)>, CsiError> {
+) -> Result<BTreeSet<NamespacedName>, CsiError> {
     let mut all = BTreeSet::new();
     if backup_uid.is_empty() {
         return Ok(all);
@@ -171,26 +172,26 @@ pub async fn untaken(
     Ok(all)
 }
 
-/// Namespaces and names of the objects of a type that say that they are of a backup; of some of them only, where it depends on more
+/// The objects of a type that say that they are of a backup; of some of them only, where it depends on more
 /// than that.
 async fn found(
     api: SnapshotApi<'_>,
     resource: &Arc<ApiResource>,
     backup_uid: &str,
     is_wanted: Option<fn(&Value) -> bool>,
-) -> Result<Vec<(String, String)>, CsiError> {
+) -> Result<Vec<NamespacedName>, CsiError> {
     let request = ListRequest { metadata_only: is_wanted.is_none(), ..selected(resource, selector(backup_uid)) };
     let mut found = Vec::new();
     each(api.cluster, request, |object| {
         if is_wanted.is_none_or(|is_wanted| is_wanted(&object)) {
-            found.extend(names(&object));
+            found.extend(name_of(&object));
         }
     })
     .await?;
     Ok(found)
 }
 
-fn names(object: &Value) -> Option<(String, String)> {
-    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
-    Some((text("/metadata/namespace")?, text("/metadata/name")?))
+fn name_of(object: &Value) -> Option<NamespacedName> {
+    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
+    Some(NamespacedName::new(text("/metadata/namespace")?, text("/metadata/name")?))
 }

@@ -6,8 +6,8 @@ use crate::method::csi::answer::text;
 use crate::method::csi::api::{each, selected};
 use crate::method::csi::error::CsiError;
 use crate::method::csi::objects::SNAPSHOT_API;
-use lifeboat_api::label_value;
 use lifeboat_api::well_known::{LABEL_BACKUP_NAME, LABEL_RESTORE_NAME};
+use lifeboat_api::{NamespacedName, label_value};
 use lifeboat_cluster::Cluster;
 use lifeboat_object::ApiResource;
 use serde_json::Value;
@@ -25,8 +25,8 @@ const ASKED: usize = 200;
 pub async fn unbound_claims(cluster: &Cluster, backup: &str) -> Result<Vec<String>, CsiError> {
     let claims = Arc::new(ApiResource::persistent_volume_claims());
     let selector = format!("{LABEL_RESTORE_NAME},{LABEL_BACKUP_NAME}={}", label_value(backup));
-    // By the namespace and the name of the VolumeSnapshot.
-    let mut by_snapshot: BTreeMap<(String, String), BTreeSet<String>> = BTreeMap::new();
+    // By the VolumeSnapshot.
+    let mut by_snapshot: BTreeMap<NamespacedName, BTreeSet<String>> = BTreeMap::new();
     each(cluster, selected(&claims, selector), |claim| {
         if let Some(snapshot) = awaited(&claim) {
             let name = format!("{}/{}", text(&claim, "/metadata/namespace"), text(&claim, "/metadata/name"));
@@ -36,7 +36,7 @@ pub async fn unbound_claims(cluster: &Cluster, backup: &str) -> Result<Vec<Strin
     .await?;
     let snapshots = ApiResource::new(SNAPSHOT_API, "v1", "volumesnapshots", "VolumeSnapshot");
     let mut found = BTreeSet::new();
-    for (asked, ((namespace, snapshot), claims)) in by_snapshot.into_iter().enumerate() {
+    for (asked, (NamespacedName { namespace, name: snapshot }, claims)) in by_snapshot.into_iter().enumerate() {
         let is_there = asked >= ASKED
             || match cluster.get(&snapshots, Some(&namespace), &snapshot).await {
                 Ok(there) => there.is_some(),
@@ -51,8 +51,8 @@ pub async fn unbound_claims(cluster: &Cluster, backup: &str) -> Result<Vec<Strin
     Ok(found.into_iter().collect())
 }
 
-/// The namespace and the name of the VolumeSnapshot from which a claim waits for its data.
-fn awaited(claim: &Value) -> Option<(String, String)> {
+/// The VolumeSnapshot from which a claim waits for its data.
+fn awaited(claim: &Value) -> Option<NamespacedName> {
     if text(claim, "/status/phase") != "Pending" || !claim["metadata"]["deletionTimestamp"].is_null() {
         return None;
     }
@@ -61,7 +61,7 @@ fn awaited(claim: &Value) -> Option<(String, String)> {
         let is_snapshot = text(source, "/kind") == "VolumeSnapshot";
         let own = text(claim, "/metadata/namespace");
         let namespace = Some(text(source, "/namespace")).filter(|namespace| !namespace.is_empty()).unwrap_or(own);
-        is_snapshot.then(|| (namespace.to_owned(), text(source, "/name").to_owned()))
+        is_snapshot.then(|| NamespacedName::new(namespace, text(source, "/name")))
     };
     of("dataSourceRef").or_else(|| of("dataSource"))
 }
@@ -75,7 +75,7 @@ mod tests {
     fn a_claim_waits_for_the_data_of_a_snapshot_until_it_is_bound() {
         let claim = |source: Value, phase: &str| json!({"metadata": {"namespace": "n", "name": "a"}, "spec": {"dataSource": source}, "status": {"phase": phase}});
         let snapshot = json!({"kind": "VolumeSnapshot", "name": "s"});
-        let of = |namespace: &str| Some((namespace.to_owned(), "s".to_owned()));
+        let of = |namespace: &str| Some(NamespacedName::new(namespace, "s"));
         assert_eq!(awaited(&claim(snapshot.clone(), "Pending")), of("n"));
         for (namespace, expected) in [(Value::Null, "n"), (json!("other"), "other")] {
             let mut by_ref = json!({"metadata": {"namespace": "n"}, "spec": {"dataSourceRef": snapshot}, "status": {"phase": "Pending"}});

@@ -1,5 +1,5 @@
 //! The promises to users, as the documentation makes them and independent of the code: a backup that a rule or a hold
-//! keeps is there, so is the newest good backup of each schedule with rules, a backup that nothing keeps goes soon, and
+//! keeps is there, so is the newest good backup of each schedule of each cluster, a backup that nothing keeps goes soon, and
 //! no cluster lets the backups of another one go.
 
 use jiff::tz::TimeZone;
@@ -127,15 +127,31 @@ impl Promise {
 
     /// The names of those that are promised of a schedule: by the rules that stand in its cluster, or by those that all clusters can read.
     fn promised(&self, group: &Group, in_its_cluster: bool) -> BTreeSet<&str> {
+        self.promised_among(group, in_its_cluster, |_| true)
+    }
+
+    /// The names of all that some cluster may keep of a schedule. Another cluster does not let backups with snapshots go, and so does not
+    /// rely on them either: it keeps older ones in their place.
+    fn kept_somewhere(&self, group: &Group) -> BTreeSet<&str> {
+        let mut kept = self.promised(group, true);
+        kept.extend(self.promised(group, false));
+        kept.extend(self.promised_among(group, false, |saved| !saved.has_snapshots));
+        kept
+    }
+
+    /// The names of those that are promised of a schedule where only some of its backups count.
+    fn promised_among(&self, group: &Group, in_its_cluster: bool, counts: fn(&Saved) -> bool) -> BTreeSet<&str> {
+        const NONE: Numbers = Numbers { last: 0, days: 0, weeks: 0, months: 0 };
         let (numbers, until) = match self.groups.get(group) {
             Some(Promised { current: Some(numbers), .. }) if in_its_cluster => (numbers, &None),
             Some(Promised { numbers: Some(numbers), until, .. }) => (numbers, until),
-            _ => return BTreeSet::new(),
+            // The newest good one stays without rules, too.
+            _ => (&NONE, &None),
         };
         let mut good: Vec<(Timestamp, &str)> = self
             .saved
             .iter()
-            .filter(|(_, saved)| saved.of == *group && saved.is_good())
+            .filter(|(_, saved)| saved.of == *group && saved.is_good() && counts(saved))
             .map(|(name, saved)| (saved.run, name.as_str()))
             .collect();
         good.sort_unstable_by(|a, b| b.cmp(a));
@@ -163,6 +179,14 @@ impl Promise {
         kept
     }
 
+    /// Notes that what keeps the backups of a group changes now: those that are promised of it are not free before.
+    pub(super) fn changes(&mut self, group: &Group, now: Timestamp) {
+        let promised: BTreeSet<String> = self.kept_somewhere(group).into_iter().map(str::to_owned).collect();
+        for name in promised {
+            self.saved.get_mut(&name).into_iter().for_each(|saved| saved.free = now);
+        }
+    }
+
     /// Returns true if the newest backup of a cluster was older than `by` at a look, or there was none.
     fn is_unseen(&self, cluster: &str, looked: Timestamp, by: SignedDuration) -> bool {
         let of_it = self.saved.values().filter(|saved| saved.of.0 == cluster && saved.made <= looked);
@@ -180,9 +204,10 @@ impl Promise {
         others.filter_map(|saved| newest.get(&saved.of)).map(|(_, name)| (*name).clone()).collect()
     }
 
-    /// A server lets a backup go because its time is over.
+    /// A server asks for the deletion of a backup because its time is over.
     pub(super) fn goes(&mut self, name: &str, actor: &Actor, now: Timestamp) {
-        let saved = &self.saved[name];
+        // Its deletion was asked for before, and the request was lost with its cluster.
+        let Some(saved) = self.saved.get(name) else { return };
         assert!(saved.end <= now + SKEW, "{name} goes at {now}, and its time is over at {}", saved.end);
         assert!(!saved.is_held, "{name} is held, and goes at {now}");
         let promised = self.promised(&saved.of, saved.of.0 == actor.cluster);
@@ -208,9 +233,8 @@ impl Promise {
     /// long. Backups that have lost their objects are left out, because they are counted by themselves.
     pub(super) fn overdue(&mut self, actors: &[Actor], ruled: &BTreeSet<Group>, now: Timestamp) -> Option<String> {
         let groups: BTreeSet<Group> = self.saved.values().map(|saved| saved.of.clone()).collect();
-        let both =
-            |group| [true, false].into_iter().flat_map(|its| self.promised(group, its)).collect::<BTreeSet<&str>>();
-        let promised: BTreeSet<String> = groups.iter().flat_map(both).map(str::to_owned).collect();
+        let kept = |group| self.kept_somewhere(group);
+        let promised: BTreeSet<String> = groups.iter().flat_map(kept).map(str::to_owned).collect();
         let last_good = self.last_good_beside_others();
         let seen: BTreeMap<String, bool> =
             groups.iter().map(|(cluster, _)| (cluster.clone(), !self.is_unseen(cluster, now, UNSEEN + SKEW))).collect();

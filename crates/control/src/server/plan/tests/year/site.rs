@@ -3,12 +3,15 @@
 use super::super::years::Dice;
 use super::super::*;
 use super::promise::{Actor, Group, Numbers, Promise, Saved};
+use crate::work::deletion::DeletionTarget;
 use crate::work::sync::as_taken_over;
 use jiff::tz::TimeZone;
 use lifeboat_api::{BackupStorageLocation, BackupStorageLocationAccessMode, Retention};
 use lifeboat_lifecycle::phase::backup_expiry::{BackupExpiry, ExpiryInput, expiries};
 use lifeboat_lifecycle::phase::expiry::Step as E;
+use lifeboat_lifecycle::phase::keep::Keeper;
 use lifeboat_lifecycle::phase::kept_backups::rules_of;
+use lifeboat_lifecycle::phase::kept_by::InForce;
 use lifeboat_lifecycle::phase::schedule::{ScheduledRun, Step as S, run_name};
 use lifeboat_lifecycle::phase::taken_over::{is_of_another_cluster, note_source_cluster, note_taken_over};
 use lifeboat_lifecycle::phase::writable::note_writable;
@@ -46,6 +49,13 @@ pub(super) struct Site {
     /// When it looks again.
     pub(super) looks: Timestamp,
     made: usize,
+}
+
+/// The origin of a request for the deletion of a backup.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asker {
+    Expiry,
+    User,
 }
 
 /// The way in which a step ends.
@@ -220,8 +230,60 @@ impl Site {
                 assert!(location.is_some());
                 end
             }
+            ServerStep::Delete(request, target, request::Step::Answer) => self.deletes(request, &target, shared),
+            ServerStep::Delete(request, _, request::Step::Forget) => {
+                self.world.delete_requests.remove(&ObjectIdentity::of(&request.metadata));
+                End::Done
+            }
             step => panic!("{step:?}"),
         }
+    }
+
+    /// Makes a request to delete a backup, as expiry does, or a user.
+    pub(super) fn ask(&mut self, backup: &str, by: Asker, now: Timestamp) {
+        self.made += 1;
+        let metadata = meta(format!("{backup}-{}", self.made), 0, false);
+        let mut request = DeleteBackupRequest { metadata, ..DeleteBackupRequest::default() };
+        request.metadata.creation_timestamp = Some(Time::new(now));
+        if by == Asker::Expiry {
+            let waits = (well_known::ANNOTATION_WAIT_FOR_RESTORES.to_owned(), "true".to_owned());
+            request.metadata.annotations = [waits].into();
+        }
+        request.spec.backup_name = backup.to_owned();
+        self.world.delete_requests.put(request);
+    }
+
+    /// As `work` does: nothing is deleted that is held, here or in its record.
+    fn deletes(&mut self, mut request: DeleteBackupRequest, target: &DeletionTarget, shared: &mut Shared) -> End {
+        let (name, clock) = (request.spec.backup_name.clone(), self.clock(shared.now));
+        if self.out_of_reach > shared.now {
+            return End::Failed("the bucket is away");
+        }
+        let backup = self.world.backups.get(&named(&name)).cloned();
+        let is_held_elsewhere = |backup: &Backup| {
+            let record = shared.bucket.get(&name);
+            record.is_some_and(|(record, _)| hold::set_elsewhere(&backup.metadata, &record.metadata, clock).is_some())
+        };
+        if target.refusal(&request).is_some() || backup.as_ref().is_none_or(is_held_elsewhere) {
+            request.status.phase = Some(DeleteBackupRequestPhase::Processed);
+            self.world.delete_requests.put(request);
+            return End::Done;
+        }
+        if shared.dice.one_in(60) {
+            return End::Killed;
+        }
+        // Of what expiry asks for the model knows since then.
+        if let Some(saved) = shared.promise.saved.get(&name) {
+            assert!(!saved.is_held, "{name} is held, and a user deletes it");
+            let group = saved.of.clone();
+            shared.promise.saved.remove(&name);
+            shared.promise.may_end(&group);
+            shared.promise.changes(&group, shared.now);
+        }
+        shared.bucket.remove(&name);
+        backup.iter().for_each(|backup| self.world.backups.remove(&ObjectIdentity::of(&backup.metadata)));
+        self.world.delete_requests.remove(&ObjectIdentity::of(&request.metadata));
+        End::Done
     }
 
     fn validates(&mut self, mut location: BackupStorageLocation, syncs: bool, shared: &mut Shared) -> End {
@@ -324,6 +386,7 @@ impl Site {
             is_released: false,
             free: shared.now,
         };
+        shared.promise.changes(&saved.of, shared.now);
         shared.promise.saved.insert(name.clone(), saved);
         shared.bucket.insert(name, (backup.clone(), self.actor.cluster.clone()));
         self.world.backups.put(backup);
@@ -346,7 +409,7 @@ impl Site {
         let Some((record, _)) = shared.bucket.get_mut(&name) else { return self.without_record(backup, step) };
         let recorded = record.status.expiration.unwrap().timestamp();
         let (own, there) = (&backup.metadata, &record.metadata);
-        let until = match step {
+        let (until, in_force) = match step {
             E::Delete => {
                 let says_more = kept_by::says_more(&there.annotations, &own.annotations, is_own);
                 if recorded <= clock && !says_more && hold::set_elsewhere(own, there, clock).is_none() {
@@ -355,26 +418,26 @@ impl Site {
                     }
                     let actor = Actor { synced: self.synced, ..self.actor.clone() };
                     shared.promise.goes(&name, &actor, now);
-                    shared.bucket.remove(&name);
-                    self.world.backups.remove(&ObjectIdentity::of(&backup.metadata));
+                    self.ask(&name, Asker::Expiry, now);
                     return End::Done;
                 }
-                end
+                (end, InForce::No)
             }
             E::Prolong { until, by, note } => {
                 assert!(until > end && !by.is_empty(), "{name} {until}");
                 self.note(&mut backup, note.as_deref(), clock);
-                until
+                let is_by_rules = by.iter().any(|by| matches!(by, Keeper::Rules { .. } | Keeper::WrongRules { .. }));
+                (until, if is_by_rules { InForce::Yes } else { InForce::No })
             }
             E::Record { note } => {
                 self.note(&mut backup, note.as_deref(), clock);
-                end
+                (end, if note.is_some() { InForce::Yes } else { InForce::Unknown })
             }
-            E::LabelFailure(_) => end,
+            E::LabelFailure(_) => (end, InForce::Unknown),
         };
         let until = recorded.max(until).max(end);
         hold::agree(&mut backup.metadata.annotations, &mut record.metadata.annotations);
-        kept_by::agree(&mut backup.metadata.annotations, &mut record.metadata.annotations, is_own);
+        kept_by::agree_beside(&mut backup.metadata.annotations, &mut record.metadata.annotations, is_own, in_force);
         record.status.expiration = Some(Time::new(until));
         if shared.dice.one_in(60) {
             return End::Killed;

@@ -1,5 +1,0 @@
-//go:build tools
-
-package tools
-
-import _ "kubevirt.io/kubevirt-velero-plugin"
