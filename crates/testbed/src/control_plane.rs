@@ -7,7 +7,7 @@ use crate::command::output_within;
 use crate::etcd::{Baseline, Etcd};
 use crate::furnish::{namespaces_in, namespaces_printed, until_furnished};
 use crate::pause::pause;
-use crate::process::{Daemon, free_port};
+use crate::process::{Daemon, free_port, until_ready};
 use crate::stored::stored;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -121,7 +121,7 @@ impl ControlPlane {
         let kubeconfig = at("kubeconfig");
         std::fs::write(&kubeconfig, kubeconfig_text(&url, &file("ca.crt")))?;
         let client = ApiClient::of_kubeconfig(&kubeconfig)?;
-        wait("the API server", &api_server, || client.read("/readyz").is_ok())?;
+        until_ready("the API server", &[&api_server], || client.read("/readyz").is_ok())?;
         let controller_manager = Daemon::start(
             &binaries.path("kube-controller-manager"),
             &args(&[
@@ -140,7 +140,7 @@ impl ControlPlane {
             ]),
             &at(CONTROLLERS_LOG),
         )?;
-        wait("the controller manager", &controller_manager, || {
+        until_ready("the controller manager", &[&controller_manager], || {
             matches!(client.get("serviceaccount", "default", "default"), Ok(Some(_)))
         })?;
         Ok(Self {
@@ -435,18 +435,4 @@ fn kubeconfig_text(url: &str, authority: &str) -> String {
         "apiVersion: v1\nkind: Config\nclusters: [{{name: testbed, cluster: {{server: \"{url}\", certificate-authority: \"{authority}\"}}}}]\n\
          users: [{{name: admin, user: {{token: {TOKEN}}}}}]\ncontexts: [{{name: testbed, context: {{cluster: testbed, user: admin}}}}]\ncurrent-context: testbed\n"
     )
-}
-
-/// The time within which a program is ready on a machine that has much else to do.
-const LONGEST_START: Duration = Duration::from_secs(240);
-
-fn wait(what: &str, daemon: &Daemon, ready: impl Fn() -> bool) -> Result<()> {
-    let end = Instant::now() + LONGEST_START;
-    while !ready() {
-        if Instant::now() > end {
-            bail!("{what} is not ready after {LONGEST_START:?}:\n{}", daemon.tail());
-        }
-        pause();
-    }
-    Ok(())
 }

@@ -7,7 +7,7 @@ mod place;
 mod services;
 mod storage;
 
-use crate::process::Daemon;
+use crate::process::{Daemon, until_ready};
 use crate::{Binaries, ControlPlane, VeleroPrograms};
 use anyhow::{Context, Result, bail};
 use std::path::Path;
@@ -18,7 +18,7 @@ pub(crate) use place::ADDRESS;
 pub use place::NODE_STATE;
 pub use storage::{DRIVER, Driver};
 
-use place::{KUBELET, NAME, SOCKETS, log, run, until};
+use place::{KUBELET, NAME, SOCKETS, log, run};
 
 /// A node of a control plane, ready for pods that use the image `testbed.local/busybox:1`, and for claims of the classes
 /// `csi` and `csi-wait` (which waits for the first pod). Pods reach the API server by the address of its service; there are
@@ -99,7 +99,7 @@ impl Node {
             let status = "--output=jsonpath={.status.conditions[?(@.type=='Ready')].status}";
             kubectl.try_run(&["get", "node", NAME, status]).is_ok_and(|text| text == "True")
         };
-        until("the node", &[&containerd, &kubelet], is_ready)?;
+        until_ready("the node", &[&containerd, &kubelet], is_ready)?;
         let storage = storage::start(&binaries, plane)?;
         Ok(Self { _storage: storage, _kubelet: kubelet, _scheduler: scheduler, _containerd: containerd })
     }

@@ -61,6 +61,22 @@ impl Drop for Daemon {
     }
 }
 
+/// The time within which a program is ready on a machine that has much else to do.
+const LONGEST_START: Duration = Duration::from_secs(240);
+
+/// Waits until these programs are ready, for four minutes at most; the failure holds the ends of their logs.
+pub(crate) fn until_ready(what: &str, programs: &[&Daemon], is_ready: impl Fn() -> bool) -> Result<()> {
+    let end = Instant::now() + LONGEST_START;
+    while !is_ready() {
+        if Instant::now() > end {
+            let logs: Vec<String> = programs.iter().map(|program| program.tail()).collect();
+            bail!("{what} is not ready after {LONGEST_START:?}:\n{}", logs.join("\n--\n"));
+        }
+        crate::pause::pause();
+    }
+    Ok(())
+}
+
 /// Ports below those that the system gives to connections that go out: one of those could be taken between this look and
 /// the start of the program that shall listen.
 const PORTS: std::ops::Range<u32> = 15_000..32_000;

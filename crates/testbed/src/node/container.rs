@@ -1,9 +1,9 @@
 //! containerd, the network of its containers, and their images.
 
 use super::images;
-use super::place::{ADDRESS, NODE_STATE, SOCKETS, log, run, until};
+use super::place::{ADDRESS, NODE_STATE, SOCKETS, log, run};
 use crate::packages::{DebianPackage, install_debian_packages};
-use crate::process::Daemon;
+use crate::process::{Daemon, until_ready};
 use anyhow::Result;
 use std::path::Path;
 use std::process::Command;
@@ -51,7 +51,7 @@ pub(super) fn start() -> Result<Daemon> {
     std::fs::write(&config, settings())?;
     let config = config.display().to_string();
     let containerd = Daemon::start(Path::new("containerd"), &["-c".to_owned(), config], &log("containerd"))?;
-    until("containerd", &[&containerd], || ctr(&["version"]).is_ok())?;
+    until_ready("containerd", &[&containerd], || ctr(&["version"]).is_ok())?;
     for image in images::write(state)? {
         import(&image)?;
     }

@@ -1,11 +1,9 @@
 //! The folders and addresses of the node, and helpers that its parts share.
 
-use crate::process::Daemon;
 use anyhow::{Context, Result, bail};
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 /// The folder with everything of the node: on a disk, because overlays and loop devices need a real file system.
 /// `csi/state.json` in it tells what the driver has.
@@ -29,19 +27,6 @@ pub(super) fn run(command: &mut Command) -> Result<()> {
     let output = command.output().with_context(|| format!("run {command:?}"))?;
     if !output.status.success() {
         bail!("{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
-    }
-    Ok(())
-}
-
-/// Waits four minutes at most; the failure holds the ends of the logs of these programs.
-pub(super) fn until(what: &str, programs: &[&Daemon], holds: impl Fn() -> bool) -> Result<()> {
-    let end = Instant::now() + Duration::from_secs(240);
-    while !holds() {
-        if Instant::now() > end {
-            let logs: Vec<String> = programs.iter().map(|program| program.tail()).collect();
-            bail!("{what} is not ready after four minutes:\n{}", logs.join("\n--\n"));
-        }
-        crate::pause::pause();
     }
     Ok(())
 }

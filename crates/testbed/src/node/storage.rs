@@ -1,7 +1,7 @@
 //! The CSI driver of the node, its sidecars, and the classes of its volumes and snapshots.
 
-use super::place::{KUBELET, NAME, NODE_STATE, log, until};
-use crate::process::Daemon;
+use super::place::{KUBELET, NAME, NODE_STATE, log};
+use crate::process::{Daemon, until_ready};
 use crate::{Binaries, ControlPlane};
 use anyhow::Result;
 use std::path::Path;
@@ -95,7 +95,7 @@ fn start_driver(binaries: &Binaries, plane: &ControlPlane, name: &str, state: &P
     ];
     let of = |program: &str| if name == DRIVER { program.to_owned() } else { format!("{program}-{name}") };
     let driver = Daemon::start(&binaries.path("csi-driver"), &flags, &log(&of("csi-driver")))?;
-    until("the CSI driver", &[&driver], || Path::new(&socket).exists())?;
+    until_ready("the CSI driver", &[&driver], || Path::new(&socket).exists())?;
     let address = format!("--csi-address={socket}");
     let provisioner = ["--feature-gates=Topology=false", "--extra-create-metadata", "--default-fstype=", &address];
     let snapshotter = [&address, GROUPS, "--extra-create-metadata"];
@@ -105,7 +105,7 @@ fn start_driver(binaries: &Binaries, plane: &ControlPlane, name: &str, state: &P
     ];
     let programs: Vec<&Daemon> = sidecars.iter().chain([&driver]).collect();
     let kubectl = plane.kubectl();
-    until("the driver's registration", &programs, || {
+    until_ready("the driver's registration", &programs, || {
         let names = "--output=jsonpath={.spec.drivers[*].name}";
         let known = kubectl.try_run(&["get", "csinode", NAME, names]);
         known.is_ok_and(|names| names.split_whitespace().any(|known| known == name))
