@@ -3,7 +3,9 @@
 mod deadly;
 #[cfg(test)]
 mod troubled;
+mod unconditional;
 
 pub use deadly::Deadly;
 #[cfg(test)]
 pub(crate) use troubled::{PlannedOutcome, Troubled};
+pub use unconditional::Unconditional;

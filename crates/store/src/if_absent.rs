@@ -80,60 +80,15 @@ impl Store {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use async_trait::async_trait;
-    use lifeboat_bucket::{BlobStore, Body, ByteStream, ListOptions, Memory, ObjectInfo, Page};
-    use std::ops::Range;
+    use lifeboat_bucket::faults::Unconditional;
     use std::sync::Arc;
-
-    /// A bucket that keeps no condition: it refuses the put, or stores it in any case.
-    #[derive(Debug)]
-    pub(crate) struct Unconditional {
-        pub(crate) inner: Memory,
-        pub(crate) refuses: bool,
-        /// The time that each put takes.
-        pub(crate) slow: Duration,
-    }
-
-    #[async_trait]
-    impl BlobStore for Unconditional {
-        fn describe(&self) -> String {
-            self.inner.describe()
-        }
-        async fn put(&self, key: &str, body: Body, options: PutOptions) -> Result<u64, BucketError> {
-            if options.if_absent && self.refuses {
-                let (key, store) = (key.to_owned(), self.describe());
-                let (kind, message) = (ErrorKind::Unsupported, "A header is not implemented".to_owned());
-                return Err(BucketError { kind, operation: "put", key, store, message, source: None });
-            }
-            sleep(self.slow).await;
-            self.inner.put(key, body, PutOptions { if_absent: false, ..options }).await
-        }
-        async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<ByteStream, BucketError> {
-            self.inner.get(key, range).await
-        }
-        async fn head(&self, key: &str) -> Result<ObjectInfo, BucketError> {
-            self.inner.head(key).await
-        }
-        async fn list(&self, options: ListOptions) -> Result<Page, BucketError> {
-            self.inner.list(options).await
-        }
-        async fn delete(&self, keys: &[String]) -> Result<(), BucketError> {
-            self.inner.delete(keys).await
-        }
-        async fn abort_stale_uploads(&self, prefix: &str, age: Duration) -> Result<u64, BucketError> {
-            self.inner.abort_stale_uploads(prefix, age).await
-        }
-        async fn presign(&self, key: &str, valid: Duration) -> Result<Option<String>, BucketError> {
-            self.inner.presign(key, valid).await
-        }
-    }
 
     pub(crate) fn unconditional(refuses: bool) -> Store {
         slow(refuses, Duration::from_millis(300))
     }
 
     pub(crate) fn slow(refuses: bool, slow: Duration) -> Store {
-        let store = Store::new(Arc::new(Unconditional { inner: Memory::default(), refuses, slow }));
+        let store = Store::new(Arc::new(Unconditional::new(refuses, slow)));
         store.with_conditional_puts(if refuses { ConditionalPuts::Kept } else { ConditionalPuts::Ignored })
     }
 

@@ -1,16 +1,13 @@
 //! The restores that read a backup, as their claims say it: also those of other clusters and namespaces, and of commands, of which no
 //! server has a Restore.
 
-use crate::store::AT_ONCE;
+use crate::restore_claim::CUT_OFF;
 use crate::{Store, StoreError};
 use futures::StreamExt;
-use jiff::{SignedDuration, Timestamp};
-use lifeboat_archive::layout::{RESTORES, restore_claim_key};
+use jiff::Timestamp;
+use lifeboat_archive::layout::restore_claim_key;
 use lifeboat_archive::restore_claim::RestoreClaim;
 use lifeboat_bucket::{BlobStore, Entry, ListOptions};
-
-/// The longest time after its beginning for which a restore counts.
-const LONGEST: SignedDuration = SignedDuration::from_hours(30 * 24);
 
 /// A restore that has claimed its name in a location, and reads a backup there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,12 +27,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Bucket`] when the restores cannot be listed, or a claim of the last month is there and does not come.
     pub async fn reading_restores(&self, now: Timestamp) -> Result<Vec<ReadingRestore>, StoreError> {
-        let names = self.folders_below(RESTORES).await?;
-        let claims = names.into_iter().map(|name| async {
-            let claim = self.restore_claim(&name).await;
-            (name, claim)
-        });
-        let mut claims = futures::stream::iter(claims).buffer_unordered(AT_ONCE);
+        let mut claims = self.restore_claims().await?;
         let mut readers = Vec::new();
         while let Some((restore, claim)) = claims.next().await {
             let claim = match claim {
@@ -53,7 +45,7 @@ impl Store {
                 Err(e) => return Err(e),
             };
             // Neither a restore that waits for ever nor a clock that is far ahead keeps a backup for ever.
-            let latest = claim.claimed.min(now).checked_add(LONGEST).unwrap_or(Timestamp::MAX);
+            let latest = claim.claimed.min(now).checked_add(CUT_OFF).unwrap_or(Timestamp::MAX);
             let until = claim.reads_until.map(|until| until.min(latest));
             if let Some(until) = until.filter(|until| *until > now && !claim.backup.is_empty()) {
                 readers.push(ReadingRestore { restore, claim, until });
@@ -72,7 +64,7 @@ impl Store {
             Entry::Object(found) if found.key == key => found.modified.and_then(|at| Timestamp::try_from(at).ok()),
             _ => None,
         });
-        Ok(written.is_some_and(|written| now.duration_since(written) > LONGEST))
+        Ok(written.is_some_and(|written| now.duration_since(written) > CUT_OFF))
     }
 
     /// Notes in the claim of this very restore until when it reads its backup, unless it gives another sign of life before; `None` when it
@@ -98,6 +90,7 @@ mod tests {
     use super::*;
     use crate::restore_claim::{BackupReading, RestoreOwner};
     use async_trait::async_trait;
+    use jiff::SignedDuration;
     use lifeboat_bucket::{Body, BucketError, ByteStream, ErrorKind, Memory, ObjectInfo, Page, PutOptions};
     use std::ops::Range;
     use std::sync::Arc;
@@ -106,9 +99,6 @@ mod tests {
     fn at(hour: i64) -> Timestamp {
         Timestamp::from_second(hour * 3600).unwrap()
     }
-
-    /// The time at which all objects of a locked bucket were written.
-    const WRITTEN: SystemTime = SystemTime::UNIX_EPOCH;
 
     /// A bucket whose objects can be listed, and not be read.
     #[derive(Debug)]
@@ -130,13 +120,7 @@ mod tests {
             self.0.head(key).await
         }
         async fn list(&self, options: ListOptions) -> Result<Page, BucketError> {
-            let mut page = self.0.list(options).await?;
-            for entry in &mut page.entries {
-                if let Entry::Object(object) = entry {
-                    object.modified = Some(WRITTEN);
-                }
-            }
-            Ok(page)
+            self.0.list(options).await
         }
         async fn delete(&self, keys: &[String]) -> Result<(), BucketError> {
             self.0.delete(keys).await
@@ -153,11 +137,12 @@ mod tests {
     async fn a_claim_that_cannot_be_read_keeps_backups_for_a_month_and_no_longer() {
         let bucket = Arc::new(Memory::default());
         bucket.put(&restore_claim_key("r"), b"{}".to_vec().into(), PutOptions::default()).await.unwrap();
-        let written = Timestamp::try_from(WRITTEN).unwrap();
+        bucket.set_modified(&restore_claim_key("r"), SystemTime::UNIX_EPOCH);
+        let written = Timestamp::UNIX_EPOCH;
         let store = Store::new(Arc::new(Locked(bucket)));
-        let error = store.reading_restores(written + LONGEST).await.unwrap_err().to_string();
+        let error = store.reading_restores(written + CUT_OFF).await.unwrap_err().to_string();
         assert!(error.contains(&restore_claim_key("r")) && error.ends_with("it is archived"), "{error}");
-        let later = written + LONGEST + SignedDuration::from_secs(1);
+        let later = written + CUT_OFF + SignedDuration::from_secs(1);
         assert_eq!(store.reading_restores(later).await.unwrap(), []);
     }
 

@@ -5,6 +5,7 @@ use crate::if_absent::{PutIfAbsent, SETTLED};
 use crate::store::AT_ONCE;
 use crate::{Store, StoreError};
 use futures::StreamExt;
+use futures::stream::BoxStream;
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_archive::gojson;
 use lifeboat_archive::layout::{RESTORES, RestoreFile, replaced_prefix, restore_claim_key, restore_folder};
@@ -16,8 +17,8 @@ use tokio::time::sleep;
 /// lives for one night is free in the next one.
 const ABANDONED: SignedDuration = SignedDuration::from_hours(20);
 
-/// The age of a claim without results at which its restore is taken to have been cut off. It may be running before.
-const CUT_OFF: SignedDuration = SignedDuration::from_hours(30 * 24);
+/// The age of a claim at which its restore is taken to have been cut off, where nothing says that it has ended. It may be running before.
+pub(crate) const CUT_OFF: SignedDuration = SignedDuration::from_hours(30 * 24);
 
 /// A restore, as the owner of files in the bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -186,6 +187,20 @@ impl Store {
         serde_json::from_slice(&bytes).map(Some).map_err(|e| StoreError::Sidecar { key, source: e.into() })
     }
 
+    /// The claims of all restores of this location, each beside the name of its restore, as they come.
+    ///
+    /// # Errors
+    /// [`StoreError::Bucket`] when the restores cannot be listed.
+    pub(crate) async fn restore_claims(
+        &self,
+    ) -> Result<BoxStream<'_, (String, Result<Option<RestoreClaim>, StoreError>)>, StoreError> {
+        let claims = self.folders_below(RESTORES).await?.into_iter().map(move |name| async move {
+            let claim = self.restore_claim(&name).await;
+            (name, claim)
+        });
+        Ok(futures::stream::iter(claims).buffer_unordered(AT_ONCE).boxed())
+    }
+
     /// Deletes the files of a restore as far as they are its own. Files that nobody has claimed are, because files of
     /// Velero and of older versions have no claim. Files whose claim cannot be read may be anybody's, and stay.
     /// Originals of objects stay until the promised time, with the claim, by which [`Store::sweep_restores`] finds
@@ -248,11 +263,7 @@ impl Store {
     where
         F: Future<Output = bool>,
     {
-        let claims = self.folders_below(RESTORES).await?.into_iter().map(|name| async {
-            let claim = self.restore_claim(&name).await;
-            (name, claim)
-        });
-        let mut claims = futures::stream::iter(claims).buffer_unordered(AT_ONCE);
+        let mut claims = self.restore_claims().await?;
         let mut swept = Vec::new();
         while let Some((name, claim)) = claims.next().await {
             let claim = match claim {

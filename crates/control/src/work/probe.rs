@@ -40,53 +40,10 @@ mod tests {
     use super::*;
     use crate::stub::{OneBucket, context, sandbox};
     use crate::work::location::validate;
-    use async_trait::async_trait;
     use lifeboat_api::BackupStorageLocationPhase;
-    use lifeboat_bucket::{
-        Body, BucketError, ByteStream, ErrorKind, ListOptions, Memory, ObjectInfo, Page, PutOptions,
-    };
-    use std::ops::Range;
+    use lifeboat_bucket::Memory;
+    use lifeboat_bucket::faults::Unconditional;
     use std::time::Duration;
-
-    /// A bucket that keeps no condition: it refuses the put, or stores it in any case.
-    #[derive(Debug)]
-    struct Unconditional {
-        inner: Memory,
-        refuses: bool,
-    }
-
-    #[async_trait]
-    impl BlobStore for Unconditional {
-        fn describe(&self) -> String {
-            self.inner.describe()
-        }
-        async fn put(&self, key: &str, body: Body, options: PutOptions) -> Result<u64, BucketError> {
-            if options.if_absent && self.refuses {
-                let (key, store) = (key.to_owned(), self.describe());
-                let (kind, message) = (ErrorKind::Unsupported, "A header is not implemented".to_owned());
-                return Err(BucketError { kind, operation: "put", key, store, message, source: None });
-            }
-            self.inner.put(key, body, PutOptions { if_absent: false, ..options }).await
-        }
-        async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<ByteStream, BucketError> {
-            self.inner.get(key, range).await
-        }
-        async fn head(&self, key: &str) -> Result<ObjectInfo, BucketError> {
-            self.inner.head(key).await
-        }
-        async fn list(&self, options: ListOptions) -> Result<Page, BucketError> {
-            self.inner.list(options).await
-        }
-        async fn delete(&self, keys: &[String]) -> Result<(), BucketError> {
-            self.inner.delete(keys).await
-        }
-        async fn abort_stale_uploads(&self, prefix: &str, age: Duration) -> Result<u64, BucketError> {
-            self.inner.abort_stale_uploads(prefix, age).await
-        }
-        async fn presign(&self, key: &str, valid: Duration) -> Result<Option<String>, BucketError> {
-            self.inner.presign(key, valid).await
-        }
-    }
 
     #[tokio::test]
     async fn the_status_of_a_location_says_that_its_store_keeps_no_conditions() {
@@ -102,7 +59,7 @@ mod tests {
             assert_eq!(status.phase, Some(BackupStorageLocationPhase::Available), "{name}: {status:?}");
             status.message
         };
-        let of = |refuses| Arc::new(Unconditional { inner: Memory::default(), refuses });
+        let of = |refuses| Arc::new(Unconditional::new(refuses, Duration::ZERO));
         assert_eq!(said("kept", Arc::new(Memory::default())).await, "");
         let [refused, ignored] = [said("refused", of(true)).await, said("ignored", of(false)).await];
         assert!(refused.contains("condition") && ignored.contains("condition"), "{refused:?} {ignored:?}");
