@@ -212,27 +212,20 @@ impl Worker {
                 return Err(StageError::OperationEnded);
             }
             let who = context.items.id(&item.digest());
-            let entry = match self.entry(item, depth).await? {
-                SaveOutcome::Entry(entry) => entry,
-                SaveOutcome::Nothing(state) => return Ok(self.settle(who, state)),
+            let entry = match self.run_all(&item, depth).await {
+                Ok(ItemChange::Unchanged) => ArchiveEntry::as_sent(item),
+                Ok(ItemChange::Changed(object)) => ArchiveEntry::changed(item, object),
+                Ok(ItemChange::LeftOut) => return Ok(self.settle(who, ItemState::LeftOut)),
+                Err(SaveError::Item(error)) => {
+                    context.env.operation.journal.item(Severity::Error, &item.key(), FAILED, Some(&error));
+                    return Ok(self.settle(who, ItemState::Failed));
+                }
+                Err(SaveError::Stage(error)) => return Err(error),
             };
             self.out.take(entry).await?;
             context.items.states.settle(who, ItemState::Saved);
             Ok(ItemState::Saved)
         })
-    }
-
-    async fn entry(&mut self, item: Item, depth: usize) -> Result<SaveOutcome, StageError> {
-        match self.run_all(&item, depth).await {
-            Ok(ItemChange::Unchanged) => Ok(SaveOutcome::Entry(ArchiveEntry::as_sent(item))),
-            Ok(ItemChange::Changed(object)) => Ok(SaveOutcome::Entry(ArchiveEntry::changed(item, object))),
-            Ok(ItemChange::LeftOut) => Ok(SaveOutcome::Nothing(ItemState::LeftOut)),
-            Err(SaveError::Item(error)) => {
-                self.context.env.operation.journal.item(Severity::Error, &item.key(), FAILED, Some(&error));
-                Ok(SaveOutcome::Nothing(ItemState::Failed))
-            }
-            Err(SaveError::Stage(error)) => Err(error),
-        }
     }
 
     /// Runs the actions for an object, and saves the objects that they name.
@@ -452,14 +445,6 @@ struct NamedItems<'a> {
     keys: Vec<ObjectKey>,
     /// Past all filters.
     must_include: bool,
-}
-
-/// The outcome for an object.
-enum SaveOutcome {
-    /// It is to be written.
-    Entry(ArchiveEntry),
-    /// It is not in the backup.
-    Nothing(ItemState),
 }
 
 /// The outcome of the actions for an object that can be saved.

@@ -259,9 +259,7 @@ async fn a_failed_backup_takes_the_snapshots_along_that_its_volumes_had_got() {
     let mut backup = made(&ground).await;
     let namespace = "shop";
     backup.metadata.namespace = namespace.to_owned();
-    for definition in lifeboat_api::crds() {
-        ground.put(definition).await;
-    }
+    ground.define().await;
     // Its record has none of it.
     let resource = |kind: &str, version: &str, name: &str, uid: &str, spec: Value, id: &str| {
         json!({"apiVersion": format!("velero.io/{version}"), "kind": kind,
@@ -289,9 +287,7 @@ async fn movers_of_a_failed_backup_that_still_save_files_are_stopped() {
     let ground = Ground::start(&["a"], Vec::new()).await;
     let mut backup = made(&ground).await;
     backup.metadata.namespace = "shop".to_owned();
-    for definition in lifeboat_api::crds() {
-        ground.put(definition).await;
-    }
+    ground.define().await;
     for (name, uid, phase) in
         [("new", "u", "New"), ("runs", "u", "InProgress"), ("done", "u", "Completed"), ("other", "v", "InProgress")]
     {

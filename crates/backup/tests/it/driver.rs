@@ -2,7 +2,7 @@
 
 use crate::ground::{Ground, NAME, open};
 use lifeboat_api::{Backup, BackupPhase, Features};
-use lifeboat_backup::{Request, look_after_operations, run};
+use lifeboat_backup::{Request, look_after_operations};
 use lifeboat_cluster::{Cluster, ListRequest};
 use lifeboat_volume::csi::{SNAPSHOT_API, SnapshotTypes};
 use serde_json::{Value, json};
@@ -121,11 +121,7 @@ pub(crate) fn request() -> Request {
 
 /// Makes the backup up to where it waits for its snapshots.
 pub(crate) async fn waiting(ground: &Ground) -> Backup {
-    let (env, request) = (ground.env(ground.store()), request());
-    let outcome = tokio::select! {
-        outcome = Box::pin(run(&request, &env)) => outcome.unwrap(),
-        () = serve(ground) => unreachable!("it serves for ever"),
-    };
+    let outcome = ground.outcome_beside(&request(), serve(ground)).await;
     assert_eq!(outcome.backup.status.phase, Some(BackupPhase::WaitingForPluginOperations), "{:?}", outcome.results);
     outcome.backup
 }

@@ -4,7 +4,7 @@ use crate::ground::{Ground, NAME};
 use lifeboat_api::{BackupPhase, DataPathPhase, PodVolumeBackup};
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::volume_info::BackupVolumeInfo;
-use lifeboat_backup::{FileMoverSettings, Request, run};
+use lifeboat_backup::{FileMoverSettings, Request};
 use lifeboat_client::Client;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -13,16 +13,9 @@ use tokio::time::sleep;
 /// A cluster with a node agent on its node, and a pod with a claim and an emptyDir, both listed by the annotation of the pod.
 async fn ground() -> Ground {
     let ground = Ground::start(&[], Vec::new()).await;
-    for definition in lifeboat_api::crds() {
-        ground.put(definition).await;
-    }
+    ground.put_backup().await;
+    ground.put_node_agent().await;
     for object in [
-        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "velero"}}),
-        // The PodVolumeBackups are its, and would go without it.
-        json!({"apiVersion": "velero.io/v1", "kind": "Backup", "metadata": {"name": NAME, "namespace": "velero", "uid": "u"}}),
-        json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "node-agent", "namespace": "velero"}}),
-        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "agent", "namespace": "velero", "labels": {"role": "node-agent"}},
-            "spec": {"nodeName": "n1"}, "status": {"phase": "Running"}}),
         json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "pv"},
             "spec": {"nfs": {"server": "nas", "path": "/"}, "claimRef": {"namespace": "shop", "name": "data"}}}),
         json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data", "namespace": "shop", "uid": "cu"},
@@ -83,11 +76,7 @@ async fn records(ground: &Ground) -> (Vec<Value>, Vec<BackupVolumeInfo>) {
 #[tokio::test]
 async fn files_of_volumes_are_saved_by_the_node_agent_and_recorded() {
     let ground = ground().await;
-    let (env, request) = (ground.env(ground.store()), request());
-    let outcome = tokio::select! {
-        outcome = Box::pin(run(&request, &env)) => outcome.expect("an outcome"),
-        () = agent(&ground, DataPathPhase::Completed) => unreachable!("it serves for ever"),
-    };
+    let outcome = ground.outcome_beside(&request(), agent(&ground, DataPathPhase::Completed)).await;
     assert_eq!(outcome.backup.status.phase, Some(BackupPhase::Completed), "{:?}", outcome.results);
     assert_eq!(outcome.backup.status.unprotected_volumes, 0);
     let (resources, infos) = records(&ground).await;
@@ -117,11 +106,7 @@ async fn files_of_volumes_are_saved_by_the_node_agent_and_recorded() {
 #[tokio::test]
 async fn files_that_are_not_saved_are_errors_and_volumes_that_nothing_protects() {
     let ground = ground().await;
-    let (env, request) = (ground.env(ground.store()), request());
-    let outcome = tokio::select! {
-        outcome = Box::pin(run(&request, &env)) => outcome.expect("an outcome"),
-        () = agent(&ground, DataPathPhase::Failed) => unreachable!("it serves for ever"),
-    };
+    let outcome = ground.outcome_beside(&request(), agent(&ground, DataPathPhase::Failed)).await;
     let status = &outcome.backup.status;
     assert_eq!((status.phase, status.unprotected_volumes), (Some(BackupPhase::PartiallyFailed), 2));
     let told = serde_json::to_string(&outcome.results).expect("JSON");

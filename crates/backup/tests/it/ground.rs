@@ -7,7 +7,7 @@ use lifeboat_action::{
 };
 use lifeboat_api::Backup;
 use lifeboat_archive::ReadLimits;
-use lifeboat_backup::{Env, Request, Settings};
+use lifeboat_backup::{Env, Outcome, Request, Settings, run};
 use lifeboat_bucket::{BlobStore, Memory};
 use lifeboat_cluster::{Cluster, ConnectOptions, ListRequest};
 use lifeboat_object::{GroupResource, ObjectKey};
@@ -65,6 +65,41 @@ impl Ground {
     /// Puts an object into the cluster.
     pub(crate) async fn put(&self, object: Value) {
         self.sandbox.apply(vec![object]).await.unwrap();
+    }
+
+    /// Serves the types of the server.
+    pub(crate) async fn define(&self) {
+        for definition in lifeboat_api::crds() {
+            self.put(definition).await;
+        }
+    }
+
+    /// Serves the types of the server, and puts its namespace and the backup into the cluster: the resources for volumes are the backup's, and
+    /// would go without it.
+    pub(crate) async fn put_backup(&self) {
+        self.define().await;
+        self.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "velero"}})).await;
+        self.put(json!({"apiVersion": "velero.io/v1", "kind": "Backup", "metadata": {"name": NAME, "namespace": "velero", "uid": "u"}}))
+            .await;
+    }
+
+    /// Puts a node agent into the cluster whose pod runs on the node `n1`.
+    pub(crate) async fn put_node_agent(&self) {
+        self.put(json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "node-agent", "namespace": "velero"},
+            "spec": {"template": {"spec": {"tolerations": [{"operator": "Exists"}]}}}}))
+            .await;
+        self.put(json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "agent", "namespace": "velero", "labels": {"role": "node-agent"}},
+            "spec": {"nodeName": "n1"}, "status": {"phase": "Running"}}))
+            .await;
+    }
+
+    /// The outcome of a backup on this bucket, while something goes on in the cluster that never ends.
+    pub(crate) async fn outcome_beside(&self, request: &Request, serving: impl Future<Output = ()>) -> Outcome {
+        let env = self.env(self.store());
+        tokio::select! {
+            outcome = Box::pin(run(request, &env)) => outcome.expect("an outcome"),
+            () = serving => unreachable!("it serves for ever"),
+        }
     }
 
     /// Another client of the cluster.

@@ -6,7 +6,7 @@ use lifeboat_api::BackupPhase;
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::sidecar;
 use lifeboat_archive::volume_info::{BackupVolumeInfo, CSI_SNAPSHOT, CsiSnapshotInfo};
-use lifeboat_backup::{Outcome, Request, finalize, remove_snapshots, run, run_delete_actions};
+use lifeboat_backup::{Outcome, Request, finalize, remove_snapshots, run_delete_actions};
 use lifeboat_bucket::PutOptions;
 use lifeboat_cluster::MergePatch;
 use lifeboat_object::Results;
@@ -28,11 +28,7 @@ fn refused(code: u16, reason: &str) -> Fault {
 }
 
 async fn made(ground: &Ground, request: &Request) -> Outcome {
-    let env = ground.env(ground.store());
-    tokio::select! {
-        outcome = Box::pin(run(request, &env)) => outcome.unwrap(),
-        () = serve(ground) => unreachable!("it serves for ever"),
-    }
+    ground.outcome_beside(request, serve(ground)).await
 }
 
 async fn left(ground: &Ground) -> usize {

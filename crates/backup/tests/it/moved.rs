@@ -27,16 +27,7 @@ const UPLOADS: &str = "datauploads.velero.io";
 /// A cluster with claims of these names and groups, with a node agent if there is to be one.
 async fn ground(claims: &[(&str, &str)], has_node_agent: bool) -> (Ground, Snapshotter) {
     let (ground, snapshotter) = snapshotted(claims, &["v1"]).await;
-    for definition in lifeboat_api::crds() {
-        ground.put(definition).await;
-    }
-    for object in [
-        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "velero"}}),
-        // The DataUploads are its, and would go without it.
-        json!({"apiVersion": "velero.io/v1", "kind": "Backup", "metadata": {"name": NAME, "namespace": "velero", "uid": "u"}}),
-    ] {
-        ground.put(object).await;
-    }
+    ground.put_backup().await;
     if has_node_agent {
         let metadata = json!({"name": "node-agent", "namespace": "velero"});
         ground.put(json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": metadata})).await;

@@ -16,23 +16,14 @@ use tokio::time::sleep;
 /// A cluster with a node agent, a claim that no pod mounts (`archive`), and one of a pod that has ended (`job`).
 async fn ground() -> Ground {
     let ground = Ground::start(&[], Vec::new()).await;
-    for definition in lifeboat_api::crds() {
-        ground.put(definition).await;
-    }
-    for object in [
-        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "velero"}}),
-        json!({"apiVersion": "velero.io/v1", "kind": "Backup", "metadata": {"name": NAME, "namespace": "velero", "uid": "u"}}),
-        json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "node-agent", "namespace": "velero"},
-            "spec": {"template": {"spec": {"tolerations": [{"operator": "Exists"}]}}}}),
-        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "agent", "namespace": "velero", "labels": {"role": "node-agent"}},
-            "spec": {"nodeName": "n1"}, "status": {"phase": "Running"}}),
-        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "done", "namespace": "shop"},
+    ground.put_backup().await;
+    ground.put_node_agent().await;
+    ground
+        .put(json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "done", "namespace": "shop"},
             "spec": {"nodeName": "n1", "containers": [{"name": "a", "volumeMounts": [{"name": "v"}]}],
                 "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "job"}}]},
-            "status": {"phase": "Succeeded"}}),
-    ] {
-        ground.put(object).await;
-    }
+            "status": {"phase": "Succeeded"}}))
+        .await;
     for name in ["archive", "job"] {
         put_claim(&ground, name).await;
     }
@@ -126,12 +117,9 @@ async fn pod_volumes(ground: &Ground) -> Vec<Value> {
 #[tokio::test]
 async fn claims_without_a_running_pod_are_read_by_reader_pods_that_go() {
     let ground = ground().await;
-    let (env, request) = (ground.env(ground.store()), request());
+    let request = request();
     let cluster = Cluster { schedules: true, ends_in: DataPathPhase::Completed };
-    let outcome = tokio::select! {
-        outcome = Box::pin(run(&request, &env)) => outcome.expect("an outcome"),
-        () = cluster.serve(&ground) => unreachable!("it serves for ever"),
-    };
+    let outcome = ground.outcome_beside(&request, cluster.serve(&ground)).await;
     assert_eq!(outcome.backup.status.phase, Some(BackupPhase::Completed), "{:?}", outcome.results);
     assert_eq!(outcome.backup.status.unprotected_volumes, 0);
     let mut saved: Vec<(Value, Value, Value)> = pod_volumes(&ground)
@@ -167,13 +155,10 @@ async fn claims_without_a_running_pod_are_read_by_reader_pods_that_go() {
 #[tokio::test]
 async fn a_reader_pod_that_no_node_takes_is_an_error_with_its_words() {
     let ground = ground().await;
-    let (env, mut request) = (ground.env(ground.store()), request());
+    let mut request = request();
     request.settings.resource_timeout = lifeboat_api::Duration::from_secs(5);
     let cluster = Cluster { schedules: false, ends_in: DataPathPhase::Completed };
-    let outcome = tokio::select! {
-        outcome = Box::pin(run(&request, &env)) => outcome.expect("an outcome"),
-        () = cluster.serve(&ground) => unreachable!("it serves for ever"),
-    };
+    let outcome = ground.outcome_beside(&request, cluster.serve(&ground)).await;
     let status = &outcome.backup.status;
     assert_eq!((status.phase, status.unprotected_volumes), (Some(BackupPhase::PartiallyFailed), 2));
     let told = serde_json::to_string(&outcome.results).expect("JSON");
@@ -189,13 +174,10 @@ async fn when_no_reader_pod_runs_the_others_are_not_waited_for() {
     for n in 0..10 {
         put_claim(&ground, &format!("more-{n}")).await;
     }
-    let (env, mut request) = (ground.env(ground.store()), request());
+    let mut request = request();
     request.settings.resource_timeout = lifeboat_api::Duration::from_secs(5);
     let cluster = Cluster { schedules: false, ends_in: DataPathPhase::Completed };
-    let outcome = tokio::select! {
-        outcome = Box::pin(run(&request, &env)) => outcome.expect("an outcome"),
-        () = cluster.serve(&ground) => unreachable!("it serves for ever"),
-    };
+    let outcome = ground.outcome_beside(&request, cluster.serve(&ground)).await;
     let told = serde_json::to_string(&outcome.results).expect("JSON");
     let passed_over =
         "no reader pod is made for the claim, because none of this backup has run so far: the reader pod shop/";
@@ -231,7 +213,7 @@ async fn a_cancelled_backup_leaves_no_reader_pod() {
 #[tokio::test]
 async fn the_next_attempt_takes_up_reader_pods_and_removes_those_of_no_claim() {
     let ground = ground().await;
-    let (env, mut request) = (ground.env(ground.store()), request());
+    let mut request = request();
     request.settings.take_over = true;
     let left = |claim: &str| {
         let key = ClaimKey { namespace: "shop".into(), name: claim.to_owned() };
@@ -247,10 +229,7 @@ async fn the_next_attempt_takes_up_reader_pods_and_removes_those_of_no_claim() {
         ground.put(left(claim)).await;
     }
     let cluster = Cluster { schedules: true, ends_in: DataPathPhase::Completed };
-    let outcome = tokio::select! {
-        outcome = Box::pin(run(&request, &env)) => outcome.expect("an outcome"),
-        () = cluster.serve(&ground) => unreachable!("it serves for ever"),
-    };
+    let outcome = ground.outcome_beside(&request, cluster.serve(&ground)).await;
     assert_eq!(outcome.backup.status.phase, Some(BackupPhase::Completed), "{:?}", outcome.results);
     let saved = pod_volumes(&ground).await;
     let archive = saved.iter().find(|one| one["metadata"]["annotations"]["velero.io/pvc-name"] == "archive");
