@@ -1,6 +1,6 @@
 //! Says in words why something is done with a volume, and what would have to change.
 
-use crate::verdict::{Blocker, DriverSnapshot, FilePod, Group, Method, MethodReason, NoPod, NoSnapshot, Verdict};
+use crate::verdict::{Blocker, FilePod, Method, MethodReason, NoPod, NoSnapshot, Verdict};
 use std::borrow::Cow;
 
 /// The ways of saving in which Velero's record of skipped volumes says why it did not
@@ -10,37 +10,11 @@ const FILES: &str = "podvolume";
 const SNAPSHOT: &str = "volumeSnapshot";
 const CSI: &str = "csiSnapshot";
 
-impl DriverSnapshot<'_> {
-    fn done(&self) -> String {
-        let of_class = match (self.group, self.class) {
-            (Some(Group { value, class }), _) if class.is_empty() => format!(" with the group {value}"),
-            (Some(Group { value, class }), _) => format!(" with the group {value}, of the class {class}"),
-            (None, "") => String::new(),
-            (None, class) => format!(" of the class {class}"),
-        };
-        match self.data_mover {
-            None => format!("CSI snapshot{of_class}"),
-            Some("") => format!("CSI snapshot{of_class} whose data is moved"),
-            Some(mover) => format!("CSI snapshot{of_class} whose data {mover} moves"),
-        }
-    }
-}
-
 impl Verdict {
     /// The decision in a few words, such as `CSI snapshot`.
     #[must_use]
     pub fn done(&self) -> String {
-        if let Some(snapshot) = self.method.driver_snapshot() {
-            return snapshot.done();
-        }
-        match &self.method {
-            Method::NativeSnapshot => "native snapshot".to_owned(),
-            Method::FsBackup { through: FilePod::Mounting { pod, volume } } => {
-                format!("file system backup from the pod {pod} (volume {volume})")
-            }
-            Method::FsBackup { through: FilePod::Reader(_) } => "file system backup by a reader pod".to_owned(),
-            Method::CsiSnapshot { .. } | Method::MovedCsiSnapshot { .. } | Method::Skip => "nothing".to_owned(),
-        }
+        self.method.done()
     }
 
     /// The reason, as the end of a sentence.

@@ -259,6 +259,37 @@ impl Method {
         };
         Some(DriverSnapshot { class, group: group.as_ref(), data_mover })
     }
+
+    /// It in a few words, such as `CSI snapshot`.
+    pub(crate) fn done(&self) -> String {
+        if let Some(snapshot) = self.driver_snapshot() {
+            return snapshot.done();
+        }
+        match self {
+            Self::NativeSnapshot => "native snapshot".to_owned(),
+            Self::FsBackup { through: FilePod::Mounting { pod, volume } } => {
+                format!("file system backup from the pod {pod} (volume {volume})")
+            }
+            Self::FsBackup { through: FilePod::Reader(_) } => "file system backup by a reader pod".to_owned(),
+            Self::CsiSnapshot { .. } | Self::MovedCsiSnapshot { .. } | Self::Skip => "nothing".to_owned(),
+        }
+    }
+}
+
+impl DriverSnapshot<'_> {
+    fn done(&self) -> String {
+        let of_class = match (self.group, self.class) {
+            (Some(Group { value, class }), _) if class.is_empty() => format!(" with the group {value}"),
+            (Some(Group { value, class }), _) => format!(" with the group {value}, of the class {class}"),
+            (None, "") => String::new(),
+            (None, class) => format!(" of the class {class}"),
+        };
+        match self.data_mover {
+            None => format!("CSI snapshot{of_class}"),
+            Some("") => format!("CSI snapshot{of_class} whose data is moved"),
+            Some(mover) => format!("CSI snapshot{of_class} whose data {mover} moves"),
+        }
+    }
 }
 
 /// The reason for a decision about a volume.
