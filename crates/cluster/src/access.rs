@@ -1,6 +1,7 @@
 //! Questions about the rights of the user of a connection.
 
-use crate::{Cluster, ClusterError, Failure, WriteBody};
+use crate::send::parse;
+use crate::{Cluster, ClusterError, WriteBody};
 use lifeboat_object::ApiResource;
 use serde_json::{Value, json};
 
@@ -38,11 +39,7 @@ impl Cluster {
         let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": {
             "resourceAttributes": {"namespace": namespace, "verb": verb, "group": group, "resource": resource}}});
         let reviewed = self.create(&reviews, None, "", WriteBody::of(review.to_string().into())).await?;
-        let reviewed: Value = serde_json::from_slice(&reviewed).map_err(|e| ClusterError {
-            verb: "create",
-            what: reviews.group_resource().to_string(),
-            failure: Failure::Invalid(e.to_string()),
-        })?;
+        let reviewed: Value = parse("create", &reviews.group_resource().to_string(), &reviewed)?;
         if reviewed["status"]["allowed"] == true {
             return Ok(Access::Allowed);
         }

@@ -6,16 +6,18 @@
 //! each deletion of a Restore does (originals of objects stay for the time that was promised); two servers may do it side by side.
 //! Transfers of volumes hold the namespace, too: node agents take their finalizers off as long as there are any, and a server afterwards.
 
+mod held;
 mod transfers;
 
-use crate::work::restore::{LocatedBackup, clean_up};
+use self::held::held_by;
+use crate::work::restore::{LocatedBackup, clean_up, patch_without};
 use crate::work::{Context, StepError};
 use lifeboat_api::{Backup, BackupStorageLocation, ObjectMeta, Restore};
 use lifeboat_client::{SERVER_LEASE, api_resource};
 use lifeboat_cluster::{Cluster, ClusterError};
 use lifeboat_lifecycle::phase::restore::FINALIZER;
 use lifeboat_object::ApiResource;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -80,7 +82,7 @@ pub(crate) async fn let_all_go(context: &Context, cancel: &CancellationToken) ->
 
 async fn let_go(context: &Context) {
     loop {
-        match held(context).await {
+        match held_by(context, &api_resource::<Restore>(), FINALIZER).await {
             Ok(held) if held.is_empty() => match transfers::let_go(context).await {
                 Ok(true) => return,
                 Ok(false) => {}
@@ -110,18 +112,6 @@ async fn let_go(context: &Context) {
     }
 }
 
-/// The metadata of the Restores that have the finalizer.
-async fn held(context: &Context) -> Result<Vec<ObjectMeta>, ClusterError> {
-    let mut held: Vec<ObjectMeta> = Vec::new();
-    let take = |meta: ObjectMeta| held.extend(Some(meta).filter(|meta| meta.finalizers.iter().any(|f| f == FINALIZER)));
-    let namespace = Some(context.options.namespace.as_str());
-    match context.client.cluster.each_metadata(&api_resource::<Restore>(), namespace, "", take).await {
-        // The definition has gone meanwhile, and all Restores with it.
-        Err(e) if !e.is_not_found() => Err(e),
-        _ => Ok(held),
-    }
-}
-
 async fn let_one_go(context: &Context, meta: &ObjectMeta) -> Result<(), StepError> {
     let name = &meta.name;
     let done = match context.client.get::<Restore>(name).await {
@@ -132,8 +122,7 @@ async fn let_one_go(context: &Context, meta: &ObjectMeta) -> Result<(), StepErro
         }
         Err(why) => {
             tracing::warn!(restore = name, "it cannot be read ({why}): it goes, and its files stay in the bucket");
-            let left: Vec<&String> = meta.finalizers.iter().filter(|finalizer| *finalizer != FINALIZER).collect();
-            let patch = json!({"metadata": {"finalizers": left, "resourceVersion": meta.resource_version}});
+            let patch = patch_without(meta, FINALIZER);
             context.client.patch::<Restore>(name, &patch).await.map_err(StepError::from)
         }
     };
@@ -159,6 +148,7 @@ mod tests {
     use lifeboat_api::{DataDownload, DataUpload, PodVolumeBackup, PodVolumeRestore};
     use lifeboat_bucket::{BlobStore, Body, Memory, PutOptions};
     use lifeboat_cluster::WriteBody;
+    use serde_json::json;
     use std::sync::Arc;
     use tokio::task::JoinSet;
     use tokio::time::Instant;

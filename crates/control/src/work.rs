@@ -26,6 +26,7 @@ pub(crate) mod sync;
 pub(crate) mod unreadable;
 
 use crate::buckets::{Buckets, Purpose};
+use crate::event::{emit, warning};
 use crate::extensions::located;
 use crate::fence::Fenced;
 use crate::http::download::Signer;
@@ -33,7 +34,7 @@ use crate::location_notes::LocationNotes;
 use crate::metrics::Metrics;
 use crate::options::{Env, Options};
 use crate::running_jobs::RunningJobs;
-use crate::world::{Leftover, MirroredKind, MirroredObject, World};
+use crate::world::{Leftover, Meta, MirroredKind, MirroredObject, World};
 use jiff::Timestamp;
 use lifeboat_action::Actions;
 use lifeboat_api::NamespacedName;
@@ -143,6 +144,12 @@ pub(crate) enum SnapshotLocations<'a> {
 }
 
 impl Context {
+    /// Writes an event that warns of something about an object.
+    pub(crate) async fn warn_of<T: Meta>(&self, object: &T, reason: &str, message: &str) {
+        let warning = warning(object, reason, message);
+        emit(&self.client, warning.event(&self.options.identity, self.env.now())).await;
+    }
+
     /// The UID of the cluster; empty when it may not be read, which is asked again.
     pub(crate) async fn cluster_uid(&self) -> Result<String, ClusterError> {
         if let Some(known) = self.notes.cluster_uid.get() {

@@ -136,27 +136,34 @@ impl RulesReleaseArgs {
 
 /// Returns the backups of a schedule that it keeps: by its rules, or as the last good one.
 pub(crate) fn kept_by_schedule<'f>(all: &'f [BackupExpiry], schedule: &str) -> Vec<&'f BackupExpiry> {
+    let mut kept = labelled(all, schedule);
+    kept.retain(|expiry| expiry.is_kept_by_schedule());
+    kept
+}
+
+/// Returns the backups that have the label of a schedule.
+fn labelled<'f>(all: &'f [BackupExpiry], schedule: &str) -> Vec<&'f BackupExpiry> {
     let label = label_value(schedule);
-    let of_it = all.iter().filter(|expiry| schedule_label(&expiry.backup).as_deref() == Some(label.as_str()));
-    of_it.filter(|expiry| expiry.is_kept_by_schedule()).collect()
+    all.iter().filter(|expiry| schedule_label(&expiry.backup).as_deref() == Some(label.as_str())).collect()
 }
 
 /// Returns the backups of a schedule that are released with it: those that rules keep, and where the last good one stays without rules, all
 /// others of its cluster too, each of which would be the last good one after it.
 pub(crate) fn to_be_released<'f>(all: &'f [BackupExpiry], schedule: &str) -> Vec<&'f BackupExpiry> {
-    let kept = kept_by_schedule(all, schedule);
-    let source = |expiry: &&BackupExpiry| (expiry.is_own, expiry.source.clone());
-    let without_rules: Vec<_> = kept.iter().copied().filter(is_last_good).map(|expiry| source(&expiry)).collect();
-    let label = label_value(schedule);
-    let is_of_it = |expiry: &&BackupExpiry| schedule_label(&expiry.backup).as_deref() == Some(label.as_str());
-    let is_good = |expiry: &&BackupExpiry| is_good(&expiry.backup, expiry.becomes == ExpiryOutcome::Going);
-    let is_released = |expiry: &&BackupExpiry| is_released(&expiry.backup.metadata);
-    let is_next =
-        |expiry: &&BackupExpiry| is_good(expiry) && !is_released(expiry) && without_rules.contains(&source(expiry));
-    all.iter().filter(is_of_it).filter(|expiry| expiry.is_kept_by_schedule() || is_next(expiry)).collect()
+    let mut found = labelled(all, schedule);
+    let source = |expiry: &BackupExpiry| (expiry.is_own, expiry.source.clone());
+    let without_rules: Vec<_> =
+        found.iter().filter(|expiry| is_last_good(expiry)).map(|expiry| source(expiry)).collect();
+    let is_next = |expiry: &BackupExpiry| {
+        is_good(&expiry.backup, expiry.becomes == ExpiryOutcome::Going)
+            && !is_released(&expiry.backup.metadata)
+            && without_rules.contains(&source(expiry))
+    };
+    found.retain(|expiry| expiry.is_kept_by_schedule() || is_next(expiry));
+    found
 }
 
-fn is_last_good(expiry: &&BackupExpiry) -> bool {
+fn is_last_good(expiry: &BackupExpiry) -> bool {
     expiry.keepers.iter().any(|keeper| matches!(keeper, Keeper::LastGood { .. }))
 }
 
@@ -212,7 +219,7 @@ const LISTED: usize = 5;
 pub(crate) fn staying(schedule: &str, kept: &[&BackupExpiry]) -> Option<String> {
     let own = own_names(kept);
     let (stay, them) = if own.len() == 1 { ("stays", "it") } else { ("stay", "them") };
-    let why = match kept.iter().copied().filter(|expiry| expiry.is_own).all(|expiry| is_last_good(&expiry)) {
+    let why = match kept.iter().filter(|expiry| expiry.is_own).all(|expiry| is_last_good(expiry)) {
         true => "it is the last good one".to_owned(),
         false => format!("its rules have kept {them}"),
     };
@@ -234,7 +241,7 @@ pub(crate) fn released_with(schedule: &str, kept: &[&BackupExpiry]) -> Option<St
         format!(
             "The deletion of schedule {schedule} releases {} that {}: {}. {each} time is over.",
             counted(own.len() as u64, "backup"),
-            if kept.iter().any(is_last_good) { "would stay" } else { "its rules keep" },
+            if kept.iter().any(|expiry| is_last_good(expiry)) { "would stay" } else { "its rules keep" },
             first_names_of(&own, LISTED)
         )
     })

@@ -1,13 +1,15 @@
 //! Transfers of volumes in a namespace that is being deleted. Node agents take their finalizers off; when these are gone, nobody would.
 
+use super::held::held_by;
 use crate::work::Context;
+use crate::work::restore::patch_without;
 use bytes::Bytes;
 use lifeboat_api::well_known::{FINALIZER_DATA_PATH, FINALIZER_POD_VOLUME, NODE_AGENT, NODE_AGENT_WINDOWS};
-use lifeboat_api::{DataDownload, DataUpload, ObjectMeta, PodVolumeBackup, PodVolumeRestore};
+use lifeboat_api::{DataDownload, DataUpload, ObjectMeta, PodVolumeBackup, PodVolumeRestore, Resource};
 use lifeboat_client::api_resource;
 use lifeboat_cluster::{ClusterError, MergePatch};
 use lifeboat_object::ApiResource;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// Takes the finalizers off transfers, where no node agent is left that could; true when none has one.
 ///
@@ -37,17 +39,6 @@ pub(super) async fn let_go(context: &Context) -> Result<bool, ClusterError> {
     Ok(false)
 }
 
-/// The metadata of the objects of a kind that have this finalizer.
-async fn held_by(context: &Context, resource: &ApiResource, finalizer: &str) -> Result<Vec<ObjectMeta>, ClusterError> {
-    let mut held: Vec<ObjectMeta> = Vec::new();
-    let take = |meta: ObjectMeta| held.extend(Some(meta).filter(|meta| meta.finalizers.iter().any(|f| f == finalizer)));
-    match context.client.cluster.each_metadata(resource, Some(&context.options.namespace), "", take).await {
-        // The definition is not there, or has gone meanwhile.
-        Err(e) if !e.is_not_found() => Err(e),
-        _ => Ok(held),
-    }
-}
-
 /// Returns true if a pod of a node agent is ready. Who may not read its DaemonSet takes none for there: its pods go with the namespace.
 async fn has_node_agent(context: &Context) -> Result<bool, ClusterError> {
     let daemon_sets = ApiResource::new("apps", "v1", "daemonsets", "DaemonSet");
@@ -74,8 +65,7 @@ async fn free(
     let (cluster, namespace) = (&context.client.cluster, Some(context.options.namespace.as_str()));
     let found = cluster.get(resource, namespace, &meta.name).await?;
     let found: Value = found.and_then(|body| serde_json::from_slice(&body).ok()).unwrap_or_default();
-    let left: Vec<&String> = meta.finalizers.iter().filter(|one| *one != finalizer).collect();
-    let patch = json!({"metadata": {"finalizers": left, "resourceVersion": meta.resource_version}});
+    let patch = patch_without(meta, finalizer);
     match cluster.patch(resource, namespace, &meta.name, MergePatch::of(Bytes::from(patch.to_string()))).await {
         // It is looked at again.
         Err(e) if e.is_not_found() || e.is_conflict() => return Ok(()),
@@ -99,18 +89,18 @@ fn has_ended(object: &Value) -> bool {
 fn lost(kind: &str, object: &Value) -> String {
     let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default();
     match kind {
-        DATA_UPLOAD => format!(
+        DataUpload::KIND => format!(
             "the data of the claim {}/{} is not in the backup, and the VolumeSnapshot {} that it holds there stays until somebody deletes it",
             text("/spec/sourceNamespace"),
             text("/spec/sourcePVC"),
             text("/spec/csiSnapshot/volumeSnapshot"),
         ),
-        DATA_DOWNLOAD => format!(
+        DataDownload::KIND => format!(
             "the claim {}/{} does not get its data",
             text("/spec/targetVolume/namespace"),
             text("/spec/targetVolume/pvc")
         ),
-        POD_VOLUME_BACKUP => format!(
+        PodVolumeBackup::KIND => format!(
             "the files of the volume {} of pod {}/{} are not in the backup",
             text("/spec/volume"),
             text("/spec/pod/namespace"),
@@ -124,7 +114,3 @@ fn lost(kind: &str, object: &Value) -> String {
         ),
     }
 }
-
-const DATA_UPLOAD: &str = "DataUpload";
-const DATA_DOWNLOAD: &str = "DataDownload";
-const POD_VOLUME_BACKUP: &str = "PodVolumeBackup";

@@ -6,7 +6,6 @@ use super::repository::deletion::LocationRepositories;
 use super::restore::delete_own_files;
 use super::running::capped;
 use super::{Context, Effect, SnapshotLocations, StepError, StepResult};
-use crate::event::{emit, warning};
 use crate::location_notes::READING_VALID;
 use crate::member::location_in;
 use crate::world::{Meta, MirroredKind, Unreadable, World};
@@ -135,7 +134,7 @@ async fn needed_by_claims(context: &Context, backup: &Backup) -> Result<Option<V
         Err(CsiError::Cluster(e)) if e.is_denied() => {
             tracing::warn!(backup = name, error = %e, "it is not known whether claims still need the snapshots of a backup");
             let told = format!("the backup is deleted, and whether claims still need its snapshots is not known: {e}");
-            tell(context, backup, "ClaimsNotKnown", &told).await;
+            context.warn_of(backup, "ClaimsNotKnown", &told).await;
             Ok(None)
         }
         Err(e) => Err(StepError::Because(format!(
@@ -172,13 +171,8 @@ async fn say_claims(
     let told = format!(
         "the deletion waits for claims from the backup's snapshots that have no volume yet ({claims}): {way_out}"
     );
-    tell(context, backup, "DeletionWaits", &told).await;
+    context.warn_of(backup, "DeletionWaits", &told).await;
     Ok(())
-}
-
-async fn tell(context: &Context, backup: &Backup, reason: &str, message: &str) {
-    let told = warning(backup, reason, message);
-    emit(&context.client, told.event(&context.options.identity, context.env.now())).await;
 }
 
 /// After what time claims are looked at again that a deletion waits for.
@@ -225,7 +219,7 @@ pub(crate) async fn delete(context: &Context, request: DeleteBackupRequest, targ
             claims,
             "a deletion goes on although claims from its snapshots have no volume yet"
         );
-        tell(context, backup, "DeletionGoesOn", &told).await;
+        context.warn_of(backup, "DeletionGoesOn", &told).await;
     }
     let store = match context.store(location).await {
         Ok(store) => store,

@@ -66,11 +66,10 @@ async fn delete(
 /// and begins with another one each day.
 fn in_turn(mut lists: Vec<SnapshotList>, first: Option<&SnapshotList>, day: i64) -> Vec<SnapshotList> {
     lists.sort();
+    let by_day = || usize::try_from(day).unwrap_or_default();
+    let at = first.map_or_else(by_day, |first| lists.partition_point(|list| list < first));
     let length = lists.len().max(1);
-    let by_day = || usize::try_from(day).unwrap_or_default() % length;
-    let at = first.map_or_else(by_day, |first| lists.partition_point(|list| list < first) % length);
-    let at = at.min(lists.len());
-    lists.rotate_left(at);
+    lists.rotate_left(at % length);
     lists
 }
 

@@ -1,7 +1,6 @@
 //! The restores of other clusters and namespaces, and of commands, that read a backup: their claims in the bucket tell it.
 
 use super::{Context, StepError};
-use crate::event::{emit, warning};
 use crate::world::Meta;
 use lifeboat_api::{Backup, BackupStorageLocation, DeleteBackupRequest};
 use lifeboat_lifecycle::phase::facts::deletion_has_begun;
@@ -81,8 +80,7 @@ pub(super) async fn say_restore(
     if is_new {
         let told = format!("the deletion waits for {restore}");
         tracing::info!(backup = backup.metadata.name, "{told}");
-        let told = warning(backup, "DeletionWaits", &told);
-        emit(&context.client, told.event(&context.options.identity, context.env.now())).await;
+        context.warn_of(backup, "DeletionWaits", &told).await;
     }
     Ok(())
 }

@@ -8,10 +8,9 @@ use super::{Context, Effect, SnapshotLocations, StepError, StepResult};
 use crate::records::RecordMap;
 use crate::world::{Meta, MirroredKind, World};
 use jiff::Timestamp;
-use lifeboat_api::NamespacedName;
 use lifeboat_api::{
-    Backup, BackupStorageLocation, BackupStorageLocationPhase, NoneOfSchedule, Restore, RestorePhase, RestoreStatus,
-    SourceCluster, Time, choose_of_schedule,
+    Backup, BackupStorageLocation, BackupStorageLocationPhase, NamespacedName, NoneOfSchedule, ObjectMeta, Restore,
+    RestorePhase, RestoreStatus, SourceCluster, Time, choose_of_schedule,
 };
 use lifeboat_client::ObjectIdentity;
 use lifeboat_client::is_refused;
@@ -22,6 +21,7 @@ use lifeboat_restore::{
     BrokenOff, Outcome, Request, RestoreError, check_source, owner_of_files, prepared, record_failure,
 };
 use lifeboat_store::{RestoreFiles, Store, StoreError};
+use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -117,6 +117,12 @@ fn without_finalizer(restore: &Restore) -> Restore {
     let mut after = restore.clone();
     after.metadata.finalizers.retain(|finalizer| finalizer != FINALIZER);
     after
+}
+
+/// The merge patch that takes one finalizer off an object as it was seen.
+pub(crate) fn patch_without(meta: &ObjectMeta, finalizer: &str) -> Value {
+    let left: Vec<&String> = meta.finalizers.iter().filter(|one| *one != finalizer).collect();
+    json!({"metadata": {"finalizers": left, "resourceVersion": meta.resource_version}})
 }
 
 /// Removes the files of a restore, then lets it go. The files stay when its backup or location is gone, which is

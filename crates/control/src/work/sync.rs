@@ -4,7 +4,6 @@ use super::backup::is_record_of;
 use super::bucket_id::{empty_though, may_be_unmounted};
 use super::kept_snapshots::delete_kept_snapshots;
 use super::{Context, Effect, StepError, StepResult, sweep};
-use crate::event::{emit, warning};
 use crate::world::{Leftover, MirroredKind, World};
 use futures::{FutureExt, StreamExt};
 use jiff::{SignedDuration, Timestamp};
@@ -119,8 +118,7 @@ pub(super) async fn tell_of_passed_over(context: &Context, before: &BackupStorag
         && let Some(text) = found.text()
     {
         tracing::warn!(location = before.metadata.name, "{text}");
-        let told = warning(before, "NotTakenOver", &text);
-        emit(&context.client, told.event(&context.options.identity, context.env.now())).await;
+        context.warn_of(before, "NotTakenOver", &text).await;
     }
 }
 

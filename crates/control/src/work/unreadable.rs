@@ -1,6 +1,6 @@
 //! Brings objects that cannot be read to their end, as far as it goes without reading them.
 
-use super::restore::delete_files;
+use super::restore::{delete_files, patch_without};
 use super::running::shortened;
 use super::{Context, Effect, StepResult};
 use crate::unreadable_step::Step;
@@ -41,8 +41,6 @@ async fn clean_up(context: &Context, object: &Unreadable, location: Option<&Back
     if let Some(location) = location.filter(|_| object.has_begun()) {
         delete_files(context, &object.identity(), location).await?;
     }
-    let kept: Vec<&String> = object.meta.finalizers.iter().filter(|finalizer| *finalizer != FINALIZER).collect();
-    let patch = json!({"metadata": {"resourceVersion": object.meta.resource_version, "finalizers": kept}});
-    context.client.patch::<Restore>(name, &patch).await?;
+    context.client.patch::<Restore>(name, &patch_without(&object.meta, FINALIZER)).await?;
     Ok(vec![Effect::Gone(MirroredKind::Restore, object.identity())])
 }

@@ -79,8 +79,7 @@ impl<'r> ByBackup<'r> {
     /// The requests for this very backup.
     pub fn of(&self, backup: &Backup) -> Requests {
         let mut found = Requests::default();
-        let named = self.0.get(&(backup.metadata.namespace.as_str(), backup.metadata.name.as_str()));
-        for request in named.into_iter().flatten().filter(|request| is_meant(request, backup)) {
+        for request in self.meant(backup) {
             match request.status.phase {
                 Some(DeleteBackupRequestPhase::Processed) => {
                     found.failed = found.failed.max(request.metadata.creation_timestamp.map(Time::timestamp));
@@ -102,8 +101,7 @@ pub fn claims_waited_for(request: &DeleteBackupRequest) -> Option<&str> {
 
 /// Since when a request says for which claims it waits, and these. One without a time has told nobody when it goes on.
 fn told_of_claims(request: &DeleteBackupRequest) -> Option<(Option<Timestamp>, &str)> {
-    let is_new = matches!(request.status.phase, None | Some(DeleteBackupRequestPhase::New));
-    let told = request.metadata.annotations.get(well_known::ANNOTATION_WAITS_FOR_CLAIMS).filter(|_| is_new)?;
+    let told = told(request, well_known::ANNOTATION_WAITS_FOR_CLAIMS)?;
     let parted = told.split_once(' ').and_then(|(since, claims)| Some((Some(since.parse().ok()?), claims)));
     Some(parted.unwrap_or((None, told)))
 }
@@ -169,8 +167,13 @@ impl fmt::Display for ForeignRestore {
 /// The restore of another cluster or namespace, or of a command, for which a request waits, for people, as it says itself; `None` for one
 /// that does not wait, or has begun.
 pub fn restore_waited_for(request: &DeleteBackupRequest) -> Option<&str> {
+    told(request, well_known::ANNOTATION_WAITS_FOR_RESTORE)
+}
+
+/// The text of an annotation of a request that has not begun.
+fn told<'r>(request: &'r DeleteBackupRequest, annotation: &str) -> Option<&'r str> {
     let is_new = matches!(request.status.phase, None | Some(DeleteBackupRequestPhase::New));
-    request.metadata.annotations.get(well_known::ANNOTATION_WAITS_FOR_RESTORE).filter(|_| is_new).map(String::as_str)
+    request.metadata.annotations.get(annotation).filter(|_| is_new).map(String::as_str)
 }
 
 /// Says in a request for which restore it waits.

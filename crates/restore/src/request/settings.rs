@@ -254,7 +254,8 @@ pub fn check_record(record: &Backup) -> Result<(), ValidationErrors> {
     }
 }
 
-fn waits(phase: BackupPhase) -> bool {
+/// Returns true if the operations of a backup, or its end, are waited for in this phase.
+pub(crate) fn waits(phase: BackupPhase) -> bool {
     phase.waits_for_operations() || phase.is_finalizing()
 }
 

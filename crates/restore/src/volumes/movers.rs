@@ -5,10 +5,9 @@ use crate::request::settings::MoverSettings;
 use crate::state::env::Env;
 use lifeboat_api::Restore;
 use lifeboat_cluster::ClusterError;
-use lifeboat_object::{ApiResource, ResultScope};
+use lifeboat_object::ResultScope;
 use lifeboat_volume::Movers;
-use lifeboat_volume::fs_backup::{NodeAgents, node_agents, unready_node_agents, unseen_node_agent};
-use serde_json::Value;
+use lifeboat_volume::fs_backup::{NodeAgents, image_of_server, node_agents, unready_node_agents, unseen_node_agent};
 use std::collections::BTreeMap;
 
 /// The movers of a restore with these settings, where these node agents are.
@@ -56,12 +55,8 @@ pub(crate) async fn wait_settings(
     let server_version = settings.version.clone();
     let mut server_image = settings.image.clone();
     if server_image.is_empty() && settings.may_be_used {
-        let resource = ApiResource::new("apps", "v1", "deployments", "Deployment");
         // Where it is not found the first pod that needs it says so.
-        let found = env.cluster.get(&resource, Some(&restore.metadata.namespace), "velero").await.ok().flatten();
-        let found = found.and_then(|body| serde_json::from_slice::<Value>(&body).ok()).unwrap_or_default();
-        let image = found.pointer("/spec/template/spec/containers/0/image").and_then(Value::as_str);
-        image.unwrap_or_default().clone_into(&mut server_image);
+        server_image = image_of_server(&env.cluster, &restore.metadata.namespace).await;
     }
     WaitSettings { config, server_image, server_version }
 }

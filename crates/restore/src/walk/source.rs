@@ -1,18 +1,15 @@
 //! The backup that a restore reads, also one that never came to its end because its cluster was lost.
 
 use crate::end::outcome::RestoreError;
-use crate::request::settings::{ValidationErrors, check_record};
+use crate::request::settings::{ValidationErrors, check_record, waits};
 use crate::state::env::Env;
 use lifeboat_api::{Backup, BackupPhase, GROUP, OperationStatus, Resource};
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::operations::BackupOperation;
 use lifeboat_archive::volume_info::{BackupVolumeInfo, CSI_SNAPSHOT, SUCCEEDED};
-use lifeboat_object::{ApiResource, ResultScope, Severity, counted};
+use lifeboat_object::{ApiResource, ResultScope, Severity, counted, first_names};
 use lifeboat_store::StoreError;
 use lifeboat_volume::settle_unfinished;
-
-/// Number of operations that a message names.
-const NAMED: usize = 10;
 
 /// Reads the record of the backup that a restore names, and warns of one that never came to its end.
 ///
@@ -61,7 +58,7 @@ pub(crate) async fn settle_volumes(name: &str, infos: &mut [BackupVolumeInfo], e
 
 /// Returns true if the phase of a backup says that its operations, or its end, are waited for.
 fn never_ended(backup: &Backup) -> bool {
-    backup.status.phase.is_some_and(|phase| phase.waits_for_operations() || phase.is_finalizing())
+    backup.status.phase.is_some_and(waits)
 }
 
 /// Returns true if this cluster has the Backup itself of a record, and that has not ended. A Backup that was taken over has a UID of its own.
@@ -97,13 +94,11 @@ fn unended(backup: &Backup, operations: &[BackupOperation]) -> String {
     let what = if open.is_empty() {
         "its operations have ended, and what they were to save again is in it as before them".to_owned()
     } else {
-        let more = open.len().saturating_sub(NAMED);
-        let more = if more == 0 { String::new() } else { format!(" and {more} more") };
-        let listed = open.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
         let verb = if open.len() == 1 { "has" } else { "have" };
         format!(
-            "{} of it {verb} not ended, and what they were to save is not in it: {listed}{more}",
-            counted(open.len() as u64, "operation")
+            "{} of it {verb} not ended, and what they were to save is not in it: {}",
+            counted(open.len() as u64, "operation"),
+            first_names(&open)
         )
     };
     format!("the backup {name} never came to its end (phase {phase}): {what}")

@@ -35,7 +35,7 @@ pub(super) async fn until_in_progress<R: MoverResource>(
         match next.map_err(|e| Failure::new(&format!("read {kind} {name}"), e))? {
             FollowedObject::Is(resource) => {
                 if let Some(stop) = stop_of(&resource, transfer) {
-                    return Err(stop.before_it_began());
+                    return Err(stop.failure(|| "nothing was moved".to_owned()));
                 }
                 if resource.phase() == DataPathPhase::InProgress {
                     return Ok(resource);
@@ -126,10 +126,10 @@ pub(super) enum Stop {
 }
 
 impl Stop {
-    /// The failure of a transfer of which nothing was moved.
-    fn before_it_began(self) -> Failure {
+    /// The failure of a transfer that stops for this reason; `moved` says how much was moved.
+    pub(super) fn failure(self, moved: impl FnOnce() -> String) -> Failure {
         match self {
-            Self::Canceled => Failure::Canceled("nothing was moved".to_owned()),
+            Self::Canceled => Failure::Canceled(moved()),
             Self::Ended(why) => Failure::Failed(why),
             Self::Replaced => Failure::Replaced,
             Self::OutOfSight => Failure::LostSight,

@@ -2,7 +2,7 @@
 
 use super::events::Events;
 use super::failure::Failure;
-use super::follow::{Stop, until_in_progress, until_stopped};
+use super::follow::{until_in_progress, until_stopped};
 use super::resource::MoverResource;
 use super::transfer::{MoverEnv, Transfer};
 use lifeboat_mover::Progress;
@@ -56,7 +56,7 @@ pub(super) async fn perform<R: MoverResource>(
     let ended = tokio::select! {
         biased;
         ended = work(Work { env, transfer, resource: &resource, progress: &progress, events: &events }) => ended,
-        stop = until_stopped(env, &mut follow, transfer, &resource) => Err(stopped(stop, &progress)),
+        stop = until_stopped(env, &mut follow, transfer, &resource) => Err(stop.failure(|| moved(&progress))),
         () = env.stop.cancelled() => Err(told_to_end()),
         () = report(&events, &progress) => Err(told_to_end()),
     };
@@ -91,16 +91,10 @@ fn told_to_end() -> Failure {
     Failure::Failed(TOLD_TO_END.to_owned())
 }
 
-fn stopped(stop: Stop, progress: &Progress) -> Failure {
-    match stop {
-        Stop::Ended(why) => Failure::Failed(why),
-        Stop::Replaced => Failure::Replaced,
-        Stop::OutOfSight => Failure::LostSight,
-        Stop::Canceled => {
-            let bytes = bytes(progress);
-            Failure::Canceled(format!("{} of {} bytes were moved", bytes.done_bytes, bytes.total_bytes))
-        }
-    }
+/// The part of a transfer that was moved, for people.
+fn moved(progress: &Progress) -> String {
+    let bytes = bytes(progress);
+    format!("{} of {} bytes were moved", bytes.done_bytes, bytes.total_bytes)
 }
 
 /// Writes the progress again and again, as long as it changes.

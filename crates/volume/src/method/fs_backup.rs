@@ -25,5 +25,5 @@ pub use reader::remove_readers;
 pub use reader_pod::{READER_VOLUME, reader_pod_name};
 pub use restore::{FileRestoreSettings, FileRestores, RestoredPod};
 pub use saved_volume::PodVolume;
-pub use scheduled::{NodeAgents, node_agents, unready_node_agents, unseen_node_agent};
+pub use scheduled::{NodeAgents, image_of_server, node_agents, unready_node_agents, unseen_node_agent};
 pub use settings::FileBackupSettings;

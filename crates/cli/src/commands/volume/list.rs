@@ -22,12 +22,8 @@ pub(crate) struct VolumeLsArgs {
 
 impl VolumeLsArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
-        let OpenVolume { source, entry, is_device, length, described, .. } =
-            self.volume.open(&self.path, globals).await?;
-        if !is_device {
-            return self.listing.print(&source, &entry).await;
-        }
-        let size = length.unwrap_or(entry.size);
+        let OpenVolume { source, entry, length, described, .. } = self.volume.open(&self.path, globals).await?;
+        let Some(size) = length else { return self.listing.print(&source, &entry).await };
         let mut out = std::io::stdout().lock();
         if self.listing.is_json() {
             let mut document = entry_document(&entry);

@@ -42,9 +42,8 @@ pub(crate) struct SavedVolumeArgs {
 pub(crate) struct OpenVolume {
     pub(crate) source: Source,
     pub(crate) entry: SourceEntry,
-    /// True for a volume that is a block device: the entry is its bytes then.
-    pub(crate) is_device: bool,
-    /// The length of a device, which may be saved with more bytes.
+    /// The length of a volume that is a block device, which may be saved with more bytes: the entry is its bytes then. `None` for a volume
+    /// with files.
     pub(crate) length: Option<u64>,
     /// The volume for people.
     pub(crate) described: String,
@@ -84,9 +83,8 @@ impl SavedVolumeArgs {
         let root = SourceEntry::from(&root);
         let tags = snapshot.document.map(|document| document.tags).unwrap_or_default();
         let device = saved_device(&source, &root, &tags).await.with_context(|| format!("read {described}"))?;
-        let is_device = device.is_some();
         let length = device.as_ref().map(|device| device.length);
-        if is_device && !path.is_empty() {
+        if length.is_some() && !path.is_empty() {
             bail!("{described} is a block device: it has no files, and so no {path:?}; leave out the path");
         }
         let entry = match device {
@@ -94,7 +92,7 @@ impl SavedVolumeArgs {
             None if path.is_empty() => root,
             None => at(path).find_in(&source).await.with_context(|| format!("read {described}"))?.1,
         };
-        Ok(OpenVolume { source, entry, is_device, length, described, _scratch })
+        Ok(OpenVolume { source, entry, length, described, _scratch })
     }
 
     /// The namespace, from the name or from the flag, which may not disagree.

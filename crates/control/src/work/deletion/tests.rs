@@ -12,6 +12,20 @@ use std::sync::Arc;
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
+/// The deletion of this backup, beside which there is nothing.
+fn target_of(backup: Backup, location: Result<BackupStorageLocation, NoLocation>) -> DeletionTarget {
+    let (restores, reading, others, failed) = (vec![], vec![], vec![], vec![]);
+    DeletionTarget { backup: Some((backup, location)), restores, reading, others, failed, now: NOW }
+}
+
+/// A location whose bucket is there.
+fn available() -> BackupStorageLocation {
+    let mut location = BackupStorageLocation::default();
+    location.spec.provider = "aws".into();
+    location.status.phase = Some(BackupStorageLocationPhase::Available);
+    location
+}
+
 /// A backup of this UID that began at this second.
 fn begun(uid: &str, second: i64) -> Backup {
     let mut backup = Backup::default();
@@ -201,24 +215,13 @@ async fn a_deletion_is_counted_when_the_backup_is_gone() {
         (backup.status.start_timestamp, backup.metadata.resource_version) = (None, "1".into());
         let mut request = DeleteBackupRequest::default();
         (request.metadata.name, request.spec.backup_name) = ("d".into(), "b".into());
-        let mut location = BackupStorageLocation::default();
-        location.spec.provider = "aws".into();
-        location.status.phase = Some(BackupStorageLocationPhase::Available);
         let status = serde_json::json!({"kind": "Status", "apiVersion": "v1", "code": code, "message": "no"});
         let begins = [(200, serde_json::json!(request)), (200, serde_json::json!(backup)), (code, status)];
         let ends = (200, serde_json::json!(request));
         let mut tasks = tokio::task::JoinSet::new();
         let cluster = api_server(&mut tasks, begins.into_iter().chain([ends]).collect()).await;
         let context = context(cluster, Arc::new(OneBucket(Arc::new(Memory::default()))));
-        let target = DeletionTarget {
-            backup: Some((backup, Ok(location))),
-            restores: vec![],
-            reading: vec![],
-            others: vec![],
-            failed: vec![],
-            now: NOW,
-        };
-        let effects = delete(&context, request, target).await.unwrap();
+        let effects = delete(&context, request, target_of(backup, Ok(available()))).await.unwrap();
         let is_gone = effects.iter().any(|effect| matches!(effect, Effect::Gone(MirroredKind::Backup, _)));
         assert_eq!(is_gone, code == 200);
         let text = String::from_utf8(context.metrics.text().unwrap()).unwrap();
@@ -403,17 +406,7 @@ async fn a_deletion_waits_for_a_claim_with_a_snapshot_thirty_days_at_most() {
     let waits = (well_known::ANNOTATION_WAIT_FOR_RESTORES.to_owned(), "true".to_owned());
     request.metadata.annotations = [waits].into();
     context.client.create("d", &request).await.unwrap().unwrap();
-    let mut location = BackupStorageLocation::default();
-    location.spec.provider = "aws".into();
-    location.status.phase = Some(BackupStorageLocationPhase::Available);
-    let target = || DeletionTarget {
-        backup: Some((backup.clone(), Ok(location.clone()))),
-        restores: vec![],
-        reading: vec![],
-        others: vec![],
-        failed: vec![],
-        now: NOW,
-    };
+    let target = || target_of(backup.clone(), Ok(available()));
     let known = || async { context.client.get::<DeleteBackupRequest>("d").await.unwrap().unwrap() };
     let said = |request: &DeleteBackupRequest| claims_waited_for(request).map(str::to_owned);
     for _ in 0..2 {
@@ -462,14 +455,8 @@ async fn a_deletion_that_waits_for_a_restore_says_nothing_of_claims() {
     let told = context.client.create("d", &request).await.unwrap().unwrap();
     let mut backup = begun("", 5);
     backup.status.phase = Some(BackupPhase::Completed);
-    let target = DeletionTarget {
-        backup: Some((backup, Err(NoLocation::NoDefault))),
-        restores: vec![],
-        reading: vec![crate::stub::named("r")],
-        others: vec![],
-        failed: vec![],
-        now: NOW,
-    };
+    let reading = vec![crate::stub::named("r")];
+    let target = DeletionTarget { reading, ..target_of(backup, Err(NoLocation::NoDefault)) };
     delete(&context, told, target).await.unwrap();
     let known = context.client.get::<DeleteBackupRequest>("d").await.unwrap().unwrap();
     assert_eq!((known.metadata.annotations, known.status), ([waits].into(), request.status));
@@ -519,9 +506,7 @@ async fn a_deletion_waits_for_a_restore_of_another_cluster_or_is_refused() {
         until: now + jiff::SignedDuration::from_hours(hours),
     };
     let uid = backup.metadata.uid.clone();
-    let mut location = BackupStorageLocation::default();
-    location.spec.provider = "aws".into();
-    location.status.phase = Some(BackupStorageLocationPhase::Available);
+    let location = available();
     for (n, (what, of, namespace, reads, expected)) in [
         ("another cluster's", "that", "velero", reads("b", &uid, 3), Some("of namespace velero in cluster that")),
         ("another namespace's", &own, "other", reads("b", &uid, 3), Some("of namespace other in cluster")),
@@ -551,14 +536,7 @@ async fn a_deletion_waits_for_a_restore_of_another_cluster_or_is_refused() {
             continue;
         };
         assert!(reader.named().starts_with(&format!("the restore r{n} {place}")), "{what}: {reader}");
-        let target = || DeletionTarget {
-            backup: Some((backup.clone(), Ok(location.clone()))),
-            restores: vec![],
-            reading: vec![],
-            others: vec![],
-            failed: vec![],
-            now: NOW,
-        };
+        let target = || target_of(backup.clone(), Ok(location.clone()));
         for waits in [false, true] {
             let name = format!("d{n}-{waits}");
             let mut request = DeleteBackupRequest::default();

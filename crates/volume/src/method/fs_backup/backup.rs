@@ -11,10 +11,11 @@ use crate::method::fs_backup::progress::{VolumeProgress, WaitLimits, WaitProgres
 use crate::method::fs_backup::reader::Readers;
 use crate::method::fs_backup::reader_pod::{READER_VOLUME, reader_pod_name};
 use crate::method::fs_backup::repository::{KnownRepositories, NeededRepository};
-use crate::method::fs_backup::saved_volume::{PodVolume, SavedPod, by_reader_pod, is_saved, make, pod_volume_backup};
+use crate::method::fs_backup::saved_volume::{PodVolume, SavedPod, is_saved, make, pod_volume_backup};
 use crate::method::fs_backup::scheduled::missing_agent;
 use crate::method::fs_backup::settings::FileBackupSettings;
 use crate::method::lock::lock;
+use crate::method::mover_pod::pods;
 use lifeboat_api::well_known::LABEL_BACKUP_UID;
 use lifeboat_api::{Backup, DataPathPhase, PodVolumeBackup};
 use lifeboat_cluster::{Cluster, ClusterError};
@@ -123,18 +124,13 @@ impl FileBackups {
 
     /// Begins to save the volume of a claim through a reader pod, unless that was done before.
     pub fn begin_claim(&self, claim: &Claim) {
-        let (namespace, pod) = self.reader_of(claim);
-        let volume = PodVolume::of(READER_VOLUME, Some(claim));
+        let (namespace, pod) = (claim.key.namespace.clone(), reader_pod_name(&self.run.settings.backup, &claim.key));
+        let volume = PodVolume { is_without_pod: true, ..PodVolume::of(READER_VOLUME, Some(claim)) };
         let name = volume.resource_name(&self.run.settings.backup, &namespace, &pod);
         if self.follow(&name, (namespace, pod, volume.name.clone()), Some(claim.key.to_string())) {
             let (run, claim) = (Arc::clone(&self.run), claim.clone());
             lock(&self.tasks).spawn(async move { run.claim(&name, &claim, &volume).await });
         }
-    }
-
-    /// Namespace and name of the reader pod of a claim.
-    fn reader_of(&self, claim: &Claim) -> (String, String) {
-        (claim.key.namespace.clone(), reader_pod_name(&self.run.settings.backup, &claim.key))
     }
 
     /// Takes up a volume that is to be followed, by the name of its resource; `false` when it was before.
@@ -153,7 +149,7 @@ impl FileBackups {
 
     /// Waits until the volumes of a pod that were begun are saved, or will not be. Cancellation of the operation ends the wait.
     pub async fn pod_ended(&self, namespace: &str, pod: &str) {
-        self.ended(|key| key.0 == namespace && key.1 == pod).await;
+        self.run.ended(|key| key.0 == namespace && key.1 == pod).await;
     }
 
     /// Waits until all volumes that were begun are saved, or will not be. Cancellation of the operation ends the wait.
@@ -163,11 +159,7 @@ impl FileBackups {
             let fields = [("volumes", &*open.to_string())];
             self.run.operation.journal.info("Waiting for the files of volumes", &fields);
         }
-        self.ended(|_| true).await;
-    }
-
-    async fn ended(&self, is_waited_for: impl Fn(&PodVolumeKey) -> bool) {
-        self.run.ended(is_waited_for).await;
+        self.run.ended(|_| true).await;
     }
 
     /// The ends of all volumes that were begun.
@@ -253,10 +245,8 @@ impl FileBackupRun {
                 Ok(()) => self.is_made(name),
                 Err(why) => self.set(name, FileBackupEnd::Failed(why)),
             }
-            self.ended(|key| {
-                *key.0 == claim.key.namespace && key.1 == reader_pod_name(&self.settings.backup, &claim.key)
-            })
-            .await;
+            let pod = reader_pod_name(&self.settings.backup, &claim.key);
+            self.ended(|key| key.0 == claim.key.namespace && key.1 == pod).await;
             self.readers.remove(&claim.key).await;
         };
         tokio::select! {
@@ -281,8 +271,7 @@ impl FileBackupRun {
         if is_over() {
             return Ok(());
         }
-        (self.operation.fence)()?;
-        make(&self.cluster, &by_reader_pod(pod_volume_backup(&self.settings.backup, &pod, volume))).await
+        self.make(&pod, volume).await
     }
 
     /// Waits until these volumes have ended. Cancellation of the operation ends the wait.
@@ -302,8 +291,7 @@ impl FileBackupRun {
 
     /// The pod as it is now, on a node where a node agent runs.
     async fn running(&self, namespace: &str, pod: &str) -> Result<SavedPod, String> {
-        let pods = ApiResource::new("", "v1", "pods", "Pod");
-        let found = self.cluster.get(&pods, Some(namespace), pod).await.map_err(|e| e.to_string())?;
+        let found = self.cluster.get(&pods(), Some(namespace), pod).await.map_err(|e| e.to_string())?;
         let body = found.ok_or_else(|| format!("the pod {namespace}/{pod} is gone"))?;
         let object: Value = serde_json::from_slice(&body).map_err(|e| format!("the pod cannot be read: {e}"))?;
         let saved = SavedPod::of(&object)?;

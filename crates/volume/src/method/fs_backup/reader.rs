@@ -5,10 +5,12 @@
 //! by itself, whatever happens.
 
 use crate::facts::{Claim, ClaimKey};
-use crate::method::fs_backup::reader_pod::{ReaderPod, ReaderState, has_ended, pods, reader_pod_name};
+use crate::method::fs_backup::reader_pod::{ReaderPod, ReaderState, reader_pod_name};
 use crate::method::fs_backup::saved_volume::SavedPod;
+use crate::method::fs_backup::scheduled::image_of_server;
 use crate::method::fs_backup::settings::FileBackupSettings;
 use crate::method::lock::lock;
+use crate::method::mover_pod::{has_ended, pods};
 use lifeboat_api::Backup;
 use lifeboat_api::well_known::{LABEL_BACKUP_UID, LABEL_READER_OF_BACKUP, NODE_AGENT};
 use lifeboat_cluster::{Access, AccessRequest, Cluster, ClusterError, ListRequest, WriteBody};
@@ -42,6 +44,8 @@ pub(super) struct Readers {
     settings: FileBackupSettings,
     places: Semaphore,
     facts: OnceCell<ReaderFacts>,
+    /// The namespaces in which pods may be made.
+    prepared: Mutex<BTreeSet<String>>,
     /// The claims whose pods may be there.
     made: Mutex<BTreeSet<ClaimKey>>,
     outcomes: Mutex<Outcomes>,
@@ -63,6 +67,7 @@ impl Readers {
             settings: settings.clone(),
             places: Semaphore::new(AT_ONCE),
             facts: OnceCell::new(),
+            prepared: Mutex::default(),
             made: Mutex::default(),
             outcomes: Mutex::default(),
         }
@@ -79,7 +84,7 @@ impl Readers {
     /// The reason for people, with the words of the cluster.
     pub(super) async fn running(&self, claim: &Claim) -> Result<SavedPod, String> {
         let facts = self.facts.get_or_try_init(|| self.look()).await?;
-        self.may_remove(&claim.key.namespace).await?;
+        self.prepare(&claim.key.namespace).await?;
         self.give_up_all()?;
         let pod = ReaderPod {
             backup: &self.settings.backup,
@@ -88,14 +93,24 @@ impl Readers {
             tolerations: &facts.tolerations,
             lifetime: self.settings.whole + self.settings.resource_timeout,
         };
-        if let Err(e) = self.remove_ended(&claim.key.namespace).await {
-            let fields = [("namespace", &*claim.key.namespace), ("error", &e.to_string())];
-            self.operation.journal.info("Reader pods of earlier backups cannot be looked for", &fields);
-        }
         lock(&self.made).insert(claim.key.clone());
         let name = reader_pod_name(&self.settings.backup, &claim.key);
         let uid = self.make(pod, &name).await?;
         self.wait(&claim.key.namespace, &name, &uid).await
+    }
+
+    /// Looks once whether pods may be made in a namespace, and removes those that have ended there.
+    async fn prepare(&self, namespace: &str) -> Result<(), String> {
+        if lock(&self.prepared).contains(namespace) {
+            return Ok(());
+        }
+        self.may_remove(namespace).await?;
+        if let Err(e) = self.remove_ended(namespace).await {
+            let fields = [("namespace", namespace), ("error", &e.to_string())];
+            self.operation.journal.info("Reader pods of earlier backups cannot be looked for", &fields);
+        }
+        lock(&self.prepared).insert(namespace.to_owned());
+        Ok(())
     }
 
     /// Makes sure that a pod is not made which nobody may remove: installations of older versions may lack the right.
@@ -122,9 +137,7 @@ impl Readers {
     async fn look(&self) -> Result<ReaderFacts, String> {
         let mut image = self.settings.image.clone();
         if image.is_empty() {
-            let server = self.read("deployments", "Deployment", "velero").await;
-            let found = server.pointer("/spec/template/spec/containers/0/image").and_then(Value::as_str);
-            found.unwrap_or_default().clone_into(&mut image);
+            image = image_of_server(&self.cluster, &self.settings.backup.metadata.namespace).await;
         }
         if image.is_empty() {
             return Err(format!(
@@ -133,15 +146,12 @@ impl Readers {
                 self.settings.backup.metadata.namespace
             ));
         }
-        let agents = self.read("daemonsets", "DaemonSet", NODE_AGENT).await;
+        let daemon_sets = ApiResource::new("apps", "v1", "daemonsets", "DaemonSet");
+        let agents = self.cluster.get(&daemon_sets, Some(&self.settings.backup.metadata.namespace), NODE_AGENT).await;
+        let agents: Value =
+            agents.ok().flatten().and_then(|body| serde_json::from_slice(&body).ok()).unwrap_or_default();
         let tolerations = agents.pointer("/spec/template/spec/tolerations").cloned().unwrap_or_default();
         Ok(ReaderFacts { image, tolerations })
-    }
-
-    async fn read(&self, resource: &str, kind: &str, name: &str) -> Value {
-        let resource = ApiResource::new("apps", "v1", resource, kind);
-        let found = self.cluster.get(&resource, Some(&self.settings.backup.metadata.namespace), name).await;
-        found.ok().flatten().and_then(|body| serde_json::from_slice(&body).ok()).unwrap_or_default()
     }
 
     /// Makes the pod; one of its name that cannot be taken up goes before. Gives its UID.
@@ -259,9 +269,11 @@ impl Readers {
         }
     }
 
-    /// Removes the reader pods of a namespace that have ended: nobody else does so of backups that are gone.
+    /// Removes the reader pods of other backups in a namespace that have ended: nobody else does so of backups that are gone. Those of
+    /// this backup go with it, after their waits have read why they ended.
     async fn remove_ended(&self, namespace: &str) -> Result<(), ClusterError> {
-        let request = ListRequest::all(pods()).in_namespace(namespace.to_owned()).labelled(LABEL_READER_OF_BACKUP);
+        let of_others = format!("{LABEL_READER_OF_BACKUP},{LABEL_BACKUP_UID}!={}", self.settings.backup.metadata.uid);
+        let request = ListRequest::all(pods()).in_namespace(namespace.to_owned()).labelled(of_others);
         remove(request, has_ended, &self.cluster).await
     }
 }

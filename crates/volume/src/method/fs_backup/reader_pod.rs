@@ -6,12 +6,11 @@
 
 use crate::facts::{Claim, ClaimKey};
 use crate::method::child::child_name;
-use crate::method::mover_pod::waits_for;
+use crate::method::mover_pod::{container_security, has_ended, waits_for};
 use lifeboat_api::well_known::{
     LABEL_BACKUP_NAME, LABEL_BACKUP_UID, LABEL_EXCLUDE_FROM_BACKUP, LABEL_READER_OF_BACKUP, NODE_AGENT,
 };
 use lifeboat_api::{Backup, label_value};
-use lifeboat_object::ApiResource;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -58,10 +57,7 @@ impl ReaderPod<'_> {
             "volumeMounts": [{"name": READER_VOLUME, "mountPath": MOUNT, "readOnly": true}],
             // A quota of the namespace may ask for both.
             "resources": {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"cpu": "100m", "memory": "64Mi"}},
-            "securityContext": {
-                "allowPrivilegeEscalation": false, "privileged": false, "readOnlyRootFilesystem": true,
-                "capabilities": {"drop": ["ALL"]},
-            },
+            "securityContext": container_security(&[]),
         });
         let mut pod = json!({"apiVersion": "v1", "kind": "Pod",
         "metadata": {
@@ -96,11 +92,6 @@ impl ReaderPod<'_> {
     }
 }
 
-/// Returns true if a pod has ended.
-pub(super) fn has_ended(pod: &Value) -> bool {
-    ["Succeeded", "Failed"].iter().any(|phase| pod["status"]["phase"] == *phase)
-}
-
 /// The state of a reader pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ReaderState {
@@ -130,11 +121,6 @@ impl ReaderState {
             _ => Self::Starting(waits_for(status)),
         }
     }
-}
-
-/// The type of pods.
-pub(super) fn pods() -> ApiResource {
-    ApiResource::new("", "v1", "pods", "Pod")
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use crate::method::fs_backup::repository::{KnownRepositories, NeededRepository};
 use crate::method::fs_backup::resource::{ToFill, make, pod_volume_restore, restored_volume_name};
 use crate::method::fs_backup::scheduled::{PodPlace, missing_agent};
 use crate::method::lock::lock;
+use crate::method::mover_pod::pods;
 use crate::restore_plan::FileVolume;
 use lifeboat_api::well_known::{ANNOTATION_AWAITS_FILES, LABEL_RESTORE_UID};
 use lifeboat_api::{DataPathPhase, PodVolumeRestore, PodVolumeRestoreStatus, Restore};
@@ -278,7 +279,6 @@ impl FileRun {
 
     /// Waits until the pod is on a node where a node agent runs.
     async fn placed(&self, pod: &FollowedPod, names: &[String]) -> Result<(), String> {
-        let pods = ApiResource::new("", "v1", "pods", "Pod");
         let namespace = &self.settings.restore.metadata.namespace;
         let (deadline, mut pause) = (Instant::now() + self.settings.resource_timeout, FIRST_PAUSE);
         loop {
@@ -286,7 +286,7 @@ impl FileRun {
                 return Ok(());
             }
             let look = async {
-                let body = self.cluster.get(&pods, Some(&pod.namespace), &pod.name).await?;
+                let body = self.cluster.get(&pods(), Some(&pod.namespace), &pod.name).await?;
                 let found = body.map(|body| serde_json::from_slice::<Value>(&body).unwrap_or_default());
                 Ok::<_, ClusterError>(match PodPlace::of(found.as_ref(), &pod.uid) {
                     PodPlace::Gone => Err("the pod was deleted".to_owned()),

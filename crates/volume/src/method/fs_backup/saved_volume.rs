@@ -103,12 +103,6 @@ pub(super) fn pod_volume_backup(backup: &Backup, pod: &SavedPod, volume: &PodVol
     PodVolumeBackup { metadata, spec, ..PodVolumeBackup::default() }
 }
 
-/// The PodVolumeBackup of a claim that is read through a reader pod.
-pub(super) fn by_reader_pod(mut backup: PodVolumeBackup) -> PodVolumeBackup {
-    backup.metadata.annotations.insert(ANNOTATION_BY_READER_POD.to_owned(), "true".to_owned());
-    backup
-}
-
 /// Returns true if a PodVolumeBackup of an earlier attempt has saved the claim of this UID: it needs no reader pod any more.
 pub(super) fn is_saved(found: &PodVolumeBackup, claim_uid: &str) -> bool {
     found.status.phase == Some(DataPathPhase::Completed)
@@ -204,8 +198,8 @@ mod tests {
     fn what_an_attempt_before_has_saved_of_a_claim_needs_no_reader_pod() {
         let claim = |uid: &str| ("c".to_owned(), uid.to_owned());
         let pod = SavedPod { namespace: "shop".into(), name: "r".into(), uid: "pu".into(), node: "n1".into() };
-        let volume = PodVolume { name: "data".into(), claim: Some(claim("cu")), ..PodVolume::default() };
-        let mut found = by_reader_pod(pod_volume_backup(&backup(), &pod, &volume));
+        let volume = PodVolume { name: "data".into(), claim: Some(claim("cu")), is_without_pod: true };
+        let mut found = pod_volume_backup(&backup(), &pod, &volume);
         assert_eq!(found.metadata.annotations["lifeboat.io/by-reader-pod"], "true");
         let saved =
             [None, Some(DataPathPhase::InProgress), Some(DataPathPhase::Failed), Some(DataPathPhase::Completed)];

@@ -1,5 +1,6 @@
 //! The node of a pod, and the node agents that must be there (velero: pkg/podvolume/restorer.go).
 
+use crate::method::mover_pod::pods;
 use lifeboat_api::well_known::{LABEL_ROLE, NODE_AGENT, NODE_AGENT_WINDOWS};
 use lifeboat_cluster::{Cluster, ClusterError, ListRequest};
 use lifeboat_object::ApiResource;
@@ -56,6 +57,15 @@ pub fn unready_node_agents(namespace: &str, waiting: &str) -> String {
     )
 }
 
+/// Looks for the image of the server: that of the Deployment `velero` in a namespace. Empty where it is not found or may not be read.
+pub async fn image_of_server(cluster: &Cluster, namespace: &str) -> String {
+    let deployments = ApiResource::new("apps", "v1", "deployments", "Deployment");
+    let found = cluster.get(&deployments, Some(namespace), "velero").await.ok().flatten();
+    let found = found.and_then(|body| serde_json::from_slice::<Value>(&body).ok()).unwrap_or_default();
+    let image = found.pointer("/spec/template/spec/containers/0/image").and_then(Value::as_str);
+    image.unwrap_or_default().to_owned()
+}
+
 /// Looks for the DaemonSets of node agents in a namespace.
 ///
 /// # Errors
@@ -89,9 +99,8 @@ pub(super) async fn missing_agent(
     namespace: &str,
     node: &str,
 ) -> Result<Option<String>, ClusterError> {
-    let pods = ApiResource::new("", "v1", "pods", "Pod");
     let role = format!("{LABEL_ROLE}={NODE_AGENT}");
-    let request = ListRequest::all(pods).in_namespace(namespace.to_owned()).labelled(role);
+    let request = ListRequest::all(pods()).in_namespace(namespace.to_owned()).labelled(role);
     let mut list = cluster.list(request);
     let mut found = None;
     while let Some(bodies) = list.next().await? {

@@ -2,7 +2,7 @@
 
 use super::objects::{MoverObjects, pods, secrets};
 use super::settings::{ClaimToFill, MoverPodSettings};
-use super::state::{MoverLimits, MoverStep, PodState, next_step};
+use super::state::{MoverLimits, MoverStep, PodState, has_ended, next_step};
 use super::sweep::{SweptMover, sweep};
 use crate::method::child::child_name;
 use jiff::Timestamp;
@@ -213,7 +213,6 @@ impl MoverPods {
                 MoverStep::Done(differences) => return Ok(AttemptEnd::Filled(differences)),
                 MoverStep::Fail(why) => return Err(why.into()),
                 MoverStep::NotBegun(why) => return Err(UnfilledClaim { why, state: UnfilledState::NotBegun }),
-                MoverStep::Late(why) => return Err(UnfilledClaim { why, state: UnfilledState::Failed }),
                 MoverStep::Again if is_there => return Ok(AttemptEnd::Killed),
                 MoverStep::Again => return Ok(AttemptEnd::Gone { node }),
                 MoverStep::Wait => {}
@@ -280,11 +279,16 @@ async fn other_user(claim: &ClaimToFill<'_>, own: &str, cluster: &Cluster) -> Re
     Ok(None)
 }
 
-/// Returns true if a pod that has not ended mounts a claim of its namespace.
+/// Returns true if a pod that has not ended mounts a claim of its namespace. The claim of an ephemeral volume has the names of the pod and of
+/// the volume.
 fn mounts(pod: &Value, claim: &str) -> bool {
-    let has_ended = ["Succeeded", "Failed"].iter().any(|phase| pod["status"]["phase"] == *phase);
-    let volumes = pod["spec"]["volumes"].as_array().into_iter().flatten();
-    !has_ended && volumes.into_iter().any(|volume| volume["persistentVolumeClaim"]["claimName"] == claim)
+    let mut volumes = pod["spec"]["volumes"].as_array().into_iter().flatten();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let is_of = |volume: &Value| match volume["ephemeral"].is_object() {
+        true => claim == format!("{}-{}", text(&pod["metadata"]["name"]), text(&volume["name"])),
+        false => volume["persistentVolumeClaim"]["claimName"] == claim,
+    };
+    !has_ended(pod) && volumes.any(is_of)
 }
 
 /// The name of the pod and the Secret of a claim.
@@ -389,9 +393,14 @@ mod tests {
             (pod("data", "Succeeded"), false),
             (pod("data", "Failed"), false),
             (pod("other", "Running"), false),
+            (json!({"metadata": {"name": "web"}, "spec": {"volumes": [{"name": "scratch", "ephemeral": {}}]}}), false),
+            (json!({"metadata": {"name": "da"}, "spec": {"volumes": [{"name": "ta", "ephemeral": {}}]}}), false),
             (json!({}), false),
         ] {
             assert_eq!(mounts(&pod, "data"), expected, "{pod}");
         }
+        let ephemeral =
+            json!({"metadata": {"name": "web"}, "spec": {"volumes": [{"name": "scratch", "ephemeral": {}}]}});
+        assert!(mounts(&ephemeral, "web-scratch"));
     }
 }

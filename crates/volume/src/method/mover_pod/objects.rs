@@ -115,7 +115,7 @@ impl MoverObjects<'_> {
 }
 
 /// The type of pods.
-pub(super) fn pods() -> ApiResource {
+pub(crate) fn pods() -> ApiResource {
     ApiResource::new("", "v1", "pods", "Pod")
 }
 

@@ -75,6 +75,11 @@ fn failed(pod: &Value, message: &str) -> PodState {
     }
 }
 
+/// Returns true if a pod has ended.
+pub(crate) fn has_ended(pod: &Value) -> bool {
+    ["Succeeded", "Failed"].iter().any(|phase| pod["status"]["phase"] == *phase)
+}
+
 /// The reason why a pod has not started.
 pub(crate) fn waits_for(status: &Value) -> String {
     let waiting = &status["containerStatuses"][0]["state"]["waiting"];
@@ -109,8 +114,6 @@ pub(super) enum MoverStep {
     Fail(String),
     /// It will not be filled: its pod does not start.
     NotBegun(String),
-    /// It has not become full in time. Another run goes on with what is there.
-    Late(String),
 }
 
 /// Decides after a look at the pod of this attempt, which began so long ago.
@@ -125,7 +128,7 @@ pub(super) fn next_step(state: PodState, attempt: usize, since: Duration, limits
             let seconds = limits.start.as_secs();
             MoverStep::NotBegun(format!("its pod has not started within {seconds} s (--resource-timeout){why}"))
         }
-        PodState::Running if since >= limits.whole => MoverStep::Late(format!(
+        PodState::Running if since >= limits.whole => MoverStep::Fail(format!(
             "it has taken longer than {} s ({ANNOTATION_POD_VOLUME_TIMEOUT})",
             limits.whole.as_secs()
         )),
@@ -221,7 +224,7 @@ mod tests {
                 &PodState::Running,
                 1,
                 100,
-                MoverStep::Late("it has taken longer than 100 s (velero.io/pod-volume-timeout)".to_owned()),
+                MoverStep::Fail("it has taken longer than 100 s (velero.io/pod-volume-timeout)".to_owned()),
             ),
         ] {
             assert_eq!(step(state, attempt, seconds), expected, "{state:?} {attempt} {seconds}");
