@@ -3,8 +3,9 @@
 use crate::{cargo, edges, setup};
 use anyhow::{Context, Result, bail};
 use lifeboat_testbed::{
-    ControlPlane, Ec2Server, KOPIA_VERSIONS, Node, REAL_PLUGINS, S3Server, Terminal, VeleroPrograms, dashboard, helm,
-    in_namespaces, informers, kopia, plugin_fixture_that_detects_races,
+    ControlPlane, Ec2Server, KOPIA_VERSIONS, KUBECTL_VERSIONS, Node, OLD_KOPIA_VERSIONS, REAL_PLUGINS, S3Server,
+    Terminal, VeleroPrograms, dashboard, helm, in_namespaces, informers, kopia, kubectl_program,
+    plugin_fixture_that_detects_races,
 };
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -34,7 +35,7 @@ pub(crate) fn all() -> Result<()> {
     println!(
         "-- deferred to make test-long: plugins that people use ({plugins}), first calls of a plugin under the detector of races, an \
          object of 1 GiB through a plugin, commands and servers killed at random requests, servers that make 500 backups while they are killed, \
-         two clusters on one bucket that take other random steps, a dashboard on a backup, Velero's server and node agent in turn with ours, {HISTORIES} histories of kills while volumes \
+         two clusters on one bucket that take other random steps, the oldest and the newest kubectl on a sandbox, older kopias, a dashboard on a backup, Velero's server and node agent in turn with ours, {HISTORIES} histories of kills while volumes \
          move"
     );
     Ok(())
@@ -46,13 +47,19 @@ pub(crate) fn long() -> Result<()> {
         crate::timed(&format!("plugin for {}", plugin.name), || plugin.build().map(drop))?;
     }
     crate::timed("plugin that detects races", || plugin_fixture_that_detects_races().map(drop))?;
+    for version in KUBECTL_VERSIONS {
+        crate::timed(&format!("kubectl {version}"), || kubectl_program(version).map(drop))?;
+    }
+    for version in OLD_KOPIA_VERSIONS {
+        crate::timed(&format!("kopia {version}"), || kopia(version).map(drop))?;
+    }
     crate::timed("EC2 server", || Ec2Server::ensure().map(drop))?;
     Terminal::ensure()?;
     crate::timed("dashboard", || dashboard().map(drop))?;
     let how = ["--ignored", "--nocapture", "long_"];
-    let of = ["lifeboat-plugin", "lifeboat-plugin-sdk", "lifeboat-cli", "lifeboat-e2e"];
+    let of = ["lifeboat-plugin", "lifeboat-plugin-sdk", "lifeboat-mover", "lifeboat-cli", "lifeboat-e2e"];
     let of = of.map(|package| ["--package", package]).concat();
-    some(&[&of[..], &["--test", "it", "--test", "e2e"]].concat(), &how)?;
+    some(&[&of[..], &["--test", "it", "--test", "interop", "--test", "e2e"]].concat(), &how)?;
     on_a_node(&[LONG_ON_A_NODE.to_owned()])?;
     // The same test runs with two histories on the node of the others.
     let kills = std::env::var("LIFEBOAT_KILLS").unwrap_or_else(|_| HISTORIES.to_owned());

@@ -315,6 +315,12 @@ impl Kubectl {
         Ok(Self { program, kubeconfig: kubeconfig.to_owned(), cache: None, client })
     }
 
+    /// With another program, as of [`crate::kubectl_program`].
+    #[must_use]
+    pub fn with_program(self, program: PathBuf) -> Self {
+        Self { program, ..self }
+    }
+
     /// A client for the same cluster with the same rights; `None` for a kubeconfig of another form than those of the test bed.
     #[must_use]
     pub fn client(&self) -> Option<&ApiClient> {

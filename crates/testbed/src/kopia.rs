@@ -11,14 +11,18 @@ use tempfile::TempDir;
 /// The versions that tests run, each pinned by the module below `go/kopia` that is called like it.
 pub const KOPIA_VERSIONS: [&str; 2] = ["v0.23.1", "v0.22.3"];
 
-/// Builds kopia of one of [`KOPIA_VERSIONS`]. Cold some four minutes on two cores, and what it takes to load its modules.
+/// Older versions, which tests that take long run; each pinned like [`KOPIA_VERSIONS`].
+pub const OLD_KOPIA_VERSIONS: [&str; 4] = ["v0.10.7", "v0.14.1", "v0.19.0", "v0.21.1"];
+
+/// Builds kopia of one of [`KOPIA_VERSIONS`] or [`OLD_KOPIA_VERSIONS`]. Cold some four minutes on two cores, and what it takes to load its modules.
 ///
 /// # Errors
 /// When the version is none of them, there is no Go toolchain, or the build fails.
 pub fn kopia(version: &str) -> Result<PathBuf> {
     /// Tests of one process wait for one build.
     static BUILDING: Mutex<()> = Mutex::new(());
-    ensure!(KOPIA_VERSIONS.contains(&version), "there is no module for kopia {version}");
+    let is_pinned = KOPIA_VERSIONS.iter().chain(&OLD_KOPIA_VERSIONS).any(|pinned| *pinned == version);
+    ensure!(is_pinned, "there is no module for kopia {version}");
     let _building = BUILDING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     // Without its web interface, and one package at a time, because whoever asks for it may be compiling beside it.
     let flags = ["-tags", "nohtmlui", "-p", "1"];

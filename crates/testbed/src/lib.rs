@@ -24,6 +24,7 @@ mod https;
 mod image;
 mod informers;
 mod kopia;
+mod kubectl;
 mod node;
 mod packages;
 mod pause;
@@ -47,7 +48,8 @@ pub use ec2::Ec2Server;
 pub use helm::helm;
 pub use image::{Entry, Image, Packing, digest};
 pub use informers::informers;
-pub use kopia::{KOPIA_VERSIONS, Kopia, kopia};
+pub use kopia::{KOPIA_VERSIONS, Kopia, OLD_KOPIA_VERSIONS, kopia};
+pub use kubectl::{KUBECTL_VERSIONS, kubectl_program};
 pub use node::{
     DRIVER, Driver, LIFEBOAT_IMAGE, NODE_STATE, Node, VELERO_IMAGE, VELERO_PLUGIN_IMAGE, import_program, import_velero,
     in_namespaces,

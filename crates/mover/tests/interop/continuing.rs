@@ -8,7 +8,7 @@ use lifeboat_kopia::format::repository::NewRepository;
 use lifeboat_kopia::format::snapshot::{SnapshotDocument, Stats};
 use lifeboat_kopia::verify::VerifyReport;
 use lifeboat_mover::snapshot::SnapshotReport;
-use lifeboat_testbed::Kopia;
+use lifeboat_testbed::{Kopia, OLD_KOPIA_VERSIONS};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -153,4 +153,20 @@ async fn we_continue_what_kopia_0_23_begins() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn we_continue_what_kopia_0_22_begins() {
     we_continue("v0.22.3").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "builds four kopia: make test-long"]
+async fn long_we_continue_what_older_kopias_begin() {
+    for version in OLD_KOPIA_VERSIONS {
+        we_continue(version).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "builds four kopia: make test-long"]
+async fn long_older_kopias_continue_what_we_begin() {
+    for version in OLD_KOPIA_VERSIONS {
+        kopia_continues(version).await;
+    }
 }

@@ -4,7 +4,7 @@ use crate::fixture::{failures, options, run};
 use crate::ground::{PASSWORD, open, verify};
 use crate::source::{change, make};
 use crate::tree::rows;
-use lifeboat_testbed::Kopia;
+use lifeboat_testbed::{Kopia, OLD_KOPIA_VERSIONS};
 
 /// Two snapshots of kopia, the second incremental, come back as the tree was each time.
 async fn reads_what_is_written_by(version: &str) {
@@ -49,4 +49,12 @@ async fn what_kopia_0_23_writes_comes_back() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_kopia_0_22_writes_comes_back() {
     reads_what_is_written_by("v0.22.3").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "builds four kopia: make test-long"]
+async fn long_what_older_kopias_write_comes_back() {
+    for version in OLD_KOPIA_VERSIONS {
+        reads_what_is_written_by(version).await;
+    }
 }

@@ -1,0 +1,18 @@
+//! Builds kubectl of versions other than the control plane's.
+
+use crate::built::{Races, built_with};
+use anyhow::{Result, ensure};
+use std::path::PathBuf;
+
+/// The oldest and the newest kubectl that tests run, each pinned by the module below `go/kubectl` that is called like it.
+pub const KUBECTL_VERSIONS: [&str; 2] = ["v0.30.14", "v0.35.10"];
+
+/// Builds kubectl of one of [`KUBECTL_VERSIONS`]. Cold some two minutes on two cores, and what it takes to load its modules.
+///
+/// # Errors
+/// When the version is none of them, there is no Go toolchain, or the build fails.
+pub fn kubectl_program(version: &str) -> Result<PathBuf> {
+    ensure!(KUBECTL_VERSIONS.contains(&version), "there is no module for kubectl {version}");
+    // One package at a time, because whoever asks for it may be compiling beside it.
+    built_with(&format!("kubectl/{version}"), ".", Races::Undetected, &["-p", "1"])
+}
