@@ -20,6 +20,9 @@ enum Maker {
     Velero,
 }
 
+/// A name that RBAC takes and that would be a path elsewhere.
+const ROLE: &str = r"CORP\alice-view";
+
 /// An installation whose server and node agent are exchanged while its objects and its bucket stay.
 struct Installation {
     place: Place,
@@ -124,7 +127,14 @@ impl Installation {
         let ready = ["wait", "--for=condition=Ready", "pod/web", "-n", &self.place.shop, "--timeout=120s"];
         self.place.ground.bed.kubectl(&ready);
         assert_eq!(contents(&self.place), self.saved[backup], "{backup} by {:?}", self.now);
+        let role = self.place.ground.get_in(&self.place.shop, "role", ROLE);
+        assert_eq!(role["rules"], rules(), "{backup} by {:?}", self.now);
     }
+}
+
+/// The rules of [`ROLE`].
+fn rules() -> Value {
+    json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]}])
 }
 
 /// An object as it was made: without what the cluster adds.
@@ -149,6 +159,8 @@ fn velero_and_lifeboat_restore_each_others_volumes_alone_and_mixed() {
     let programs = VeleroPrograms::build().expect("Velero");
     let mut both = Installation::start(&programs);
     both.place.claim("data", &json!({}));
+    both.place.ground.create(&json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
+        "metadata": {"name": ROLE, "namespace": both.place.shop}, "rules": rules()}));
     both.place.ground.create(&json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web",
             "namespace": both.place.shop, "annotations": {"backup.velero.io/backup-volumes": "scratch"}},
         "spec": {"terminationGracePeriodSeconds": 0,
