@@ -171,9 +171,8 @@ impl Cluster {
     /// Applies definitions, those of Velero or ours.
     pub(super) fn define(&self, definitions: &[Value]) {
         for definition in definitions {
-            let text = definition.to_string();
-            let args = ["apply", "--server-side", "--force-conflicts"];
-            with_object(&self.ground.kubectl(), &args, definition).unwrap_or_else(|e| panic!("{e:#}: {text}"));
+            let applied = self.ground.bed.plane.client().apply(definition);
+            applied.unwrap_or_else(|e| panic!("{e:#}: {definition}"));
         }
         let names: Vec<&str> = definitions.iter().filter_map(|one| one["metadata"]["name"].as_str()).collect();
         until_types_are_served(&self.ground.bed.plane, &names);
