@@ -23,22 +23,31 @@ struct Team<'a> {
     api: Proxy,
     s3: Proxy,
     leader: Server,
+    flags: &'static [&'static str],
 }
+
+/// The Lease of servers that lose it.
+const SHORT_LEASE: &[&str] = &["--lease-duration=15s"];
 
 impl<'a> Team<'a> {
     /// A leader that has seen its storage location.
     fn start(ground: &'a Ground, name: &str) -> Self {
+        Self::start_with(ground, name, &[])
+    }
+
+    fn start_with(ground: &'a Ground, name: &str, flags: &'static [&'static str]) -> Self {
         let (name, space) = (name.to_owned(), format!("velero-{name}"));
         ground.create(&namespace(&space));
         ground.credentials(&space);
         let s3 = Proxy::start(ground.s3.endpoint(), None).expect("a proxy");
         ground.s3_location_in(&space, &name, s3.url());
         let (api, kubeconfig) = Proxy::before_api_server(&ground.bed.plane.kubeconfig(), &name).expect("a proxy");
-        let leader = ground.server_with(&format!("{name}-first"), &kubeconfig, &["--namespace", &space]);
+        let all = [&["--namespace", &space], flags].concat();
+        let leader = ground.server_with(&format!("{name}-first"), &kubeconfig, &all);
         for proxy in [&api, &s3] {
             proxy.victim(leader.0.id());
         }
-        let team = Self { ground, name, namespace: space, api, s3, leader };
+        let team = Self { ground, name, namespace: space, api, s3, leader, flags };
         team.until("backupstoragelocation", &team.name, "Available");
         team
     }
@@ -46,7 +55,8 @@ impl<'a> Team<'a> {
     /// Starts a server that waits for the leadership.
     fn replica(&self, number: usize) -> Server {
         let identity = format!("{}-{number}", self.name);
-        self.ground.server_with(&identity, &self.ground.bed.plane.kubeconfig(), &["--namespace", &self.namespace])
+        let all = [&["--namespace", &self.namespace], self.flags].concat();
+        self.ground.server_with(&identity, &self.ground.bed.plane.kubeconfig(), &all)
     }
 
     fn until(&self, kind: &str, name: &str, phase: &str) -> Value {
@@ -378,7 +388,7 @@ enum Loss {
 fn who_has_lost_the_leadership_publishes_nothing() {
     let (ground, expected) = ground(1);
     in_parallel(5, &[Loss::Unheard, Loss::Deaf, Loss::Seen, Loss::Paused, Loss::Twice], |loss| {
-        let mut team = Team::start(&ground, &format!("{loss:?}").to_lowercase());
+        let mut team = Team::start_with(&ground, &format!("{loss:?}").to_lowercase(), SHORT_LEASE);
         let second = team.replica(2);
         // The moment of the loss: the archive is stored, the rest is not. A leader looks at its Lease every two seconds.
         let slow = Fault::Delay(Duration::from_secs(8));
