@@ -47,8 +47,7 @@ impl Browsing {
     }
 
     fn kubectl(&self) -> Kubectl {
-        let cache = self.folder.path().join("cache");
-        Kubectl::new(&self.kubeconfig()).expect("kubectl").with_cache(&cache)
+        Kubectl::new(&self.kubeconfig()).expect("kubectl")
     }
 }
 

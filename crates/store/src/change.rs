@@ -213,8 +213,8 @@ pub(crate) fn folder(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lifeboat_bucket::{Body, ByteStream, Memory, ObjectInfo, Page};
-    use std::ops::Range;
+    use lifeboat_bucket::faults::StoreWrapper;
+    use lifeboat_bucket::{Body, Memory, Page};
     use std::sync::{Arc, Mutex};
 
     async fn keys(bucket: &dyn BlobStore) -> Vec<String> {
@@ -235,18 +235,9 @@ mod tests {
     }
 
     #[async_trait::async_trait]
-    impl BlobStore for Velero {
-        fn describe(&self) -> String {
-            self.inner.describe()
-        }
-        async fn put(&self, key: &str, body: Body, options: PutOptions) -> Result<u64, BucketError> {
-            self.inner.put(key, body, options).await
-        }
-        async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<ByteStream, BucketError> {
-            self.inner.get(key, range).await
-        }
-        async fn head(&self, key: &str) -> Result<ObjectInfo, BucketError> {
-            self.inner.head(key).await
+    impl StoreWrapper for Velero {
+        fn inner(&self) -> &dyn BlobStore {
+            &self.inner
         }
         async fn list(&self, options: ListOptions) -> Result<Page, BucketError> {
             // One key a page.
@@ -257,12 +248,9 @@ mod tests {
             self.inner.delete(keys).await
         }
         async fn abort_stale_uploads(&self, prefix: &str, _: Duration) -> Result<u64, BucketError> {
-            let (key, store) = (prefix.to_owned(), self.describe());
+            let (key, store) = (prefix.to_owned(), self.inner().describe());
             let message = "s3:ListBucketMultipartUploads is missing".to_owned();
             Err(BucketError { kind: ErrorKind::Denied, operation: "sweep", key, store, message, source: None })
-        }
-        async fn presign(&self, _: &str, _: Duration) -> Result<Option<String>, BucketError> {
-            Ok(None)
         }
     }
 
@@ -270,7 +258,7 @@ mod tests {
     async fn the_claim_goes_last_without_leave_to_see_uploads() {
         let bucket = Arc::new(Velero::default());
         for key in ["backups/a/a.tar.gz", "backups/a/lifeboat-claim.json", "backups/a/z", "backups/ab/z"] {
-            bucket.put(key, b"x".to_vec().into(), PutOptions::default()).await.unwrap();
+            bucket.inner.put(key, b"x".to_vec().into(), PutOptions::default()).await.unwrap();
         }
         let store = Store::new(bucket.clone());
         store.sweep("a").await.unwrap();
@@ -280,7 +268,7 @@ mod tests {
         let expected = ["a.tar.gz", "z", "lifeboat-claim.json", "lifeboat-claim.json"];
         assert_eq!(deleted, expected.map(|file| vec![format!("backups/a/{file}")]));
         for file in ["lifeboat-claim.json", "velero-backup.json"] {
-            bucket.put(&format!("backups/ab/{file}"), b"x".to_vec().into(), PutOptions::default()).await.unwrap();
+            bucket.inner.put(&format!("backups/ab/{file}"), b"x".to_vec().into(), PutOptions::default()).await.unwrap();
         }
         store.delete_backup("ab").await.unwrap();
         assert!(keys(&bucket.inner).await.is_empty());
@@ -314,32 +302,17 @@ mod tests {
     }
 
     #[async_trait::async_trait]
-    impl BlobStore for Deleting {
-        fn describe(&self) -> String {
-            self.inner.describe()
+    impl StoreWrapper for Deleting {
+        fn inner(&self) -> &dyn BlobStore {
+            &self.inner
         }
         async fn put(&self, key: &str, body: Body, options: PutOptions) -> Result<u64, BucketError> {
             self.begin().await;
             self.inner.put(key, body, options).await
         }
-        async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<ByteStream, BucketError> {
-            self.inner.get(key, range).await
-        }
-        async fn head(&self, key: &str) -> Result<ObjectInfo, BucketError> {
-            self.inner.head(key).await
-        }
         async fn list(&self, options: ListOptions) -> Result<Page, BucketError> {
             self.begin().await;
             self.inner.list(options).await
-        }
-        async fn delete(&self, keys: &[String]) -> Result<(), BucketError> {
-            self.inner.delete(keys).await
-        }
-        async fn abort_stale_uploads(&self, prefix: &str, age: Duration) -> Result<u64, BucketError> {
-            self.inner.abort_stale_uploads(prefix, age).await
-        }
-        async fn presign(&self, key: &str, validity: Duration) -> Result<Option<String>, BucketError> {
-            self.inner.presign(key, validity).await
         }
     }
 
@@ -369,18 +342,9 @@ mod tests {
     struct EmptyPages(Memory);
 
     #[async_trait::async_trait]
-    impl BlobStore for EmptyPages {
-        fn describe(&self) -> String {
-            self.0.describe()
-        }
-        async fn put(&self, key: &str, body: Body, options: PutOptions) -> Result<u64, BucketError> {
-            self.0.put(key, body, options).await
-        }
-        async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<ByteStream, BucketError> {
-            self.0.get(key, range).await
-        }
-        async fn head(&self, key: &str) -> Result<ObjectInfo, BucketError> {
-            self.0.head(key).await
+    impl StoreWrapper for EmptyPages {
+        fn inner(&self) -> &dyn BlobStore {
+            &self.0
         }
         async fn list(&self, options: ListOptions) -> Result<Page, BucketError> {
             match options.continuation.as_deref() {
@@ -388,15 +352,6 @@ mod tests {
                 Some("begin") => self.0.list(ListOptions { continuation: None, page_size: 1, ..options }).await,
                 Some(_) => self.0.list(ListOptions { page_size: 1, ..options }).await,
             }
-        }
-        async fn delete(&self, keys: &[String]) -> Result<(), BucketError> {
-            self.0.delete(keys).await
-        }
-        async fn abort_stale_uploads(&self, prefix: &str, age: Duration) -> Result<u64, BucketError> {
-            self.0.abort_stale_uploads(prefix, age).await
-        }
-        async fn presign(&self, key: &str, validity: Duration) -> Result<Option<String>, BucketError> {
-            self.0.presign(key, validity).await
         }
     }
 

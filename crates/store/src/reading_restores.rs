@@ -91,10 +91,11 @@ mod tests {
     use crate::restore_claim::{BackupReading, RestoreOwner};
     use async_trait::async_trait;
     use jiff::SignedDuration;
-    use lifeboat_bucket::{Body, BucketError, ByteStream, ErrorKind, Memory, ObjectInfo, Page, PutOptions};
+    use lifeboat_bucket::faults::StoreWrapper;
+    use lifeboat_bucket::{BucketError, ByteStream, ErrorKind, Memory, PutOptions};
     use std::ops::Range;
     use std::sync::Arc;
-    use std::time::{Duration, SystemTime};
+    use std::time::SystemTime;
 
     fn at(hour: i64) -> Timestamp {
         Timestamp::from_second(hour * 3600).unwrap()
@@ -105,31 +106,13 @@ mod tests {
     struct Locked(Arc<Memory>);
 
     #[async_trait]
-    impl BlobStore for Locked {
-        fn describe(&self) -> String {
-            self.0.describe()
-        }
-        async fn put(&self, key: &str, body: Body, options: PutOptions) -> Result<u64, BucketError> {
-            self.0.put(key, body, options).await
+    impl StoreWrapper for Locked {
+        fn inner(&self) -> &dyn BlobStore {
+            &*self.0
         }
         async fn get(&self, key: &str, _: Option<Range<u64>>) -> Result<ByteStream, BucketError> {
-            let (key, store, message) = (key.to_owned(), self.describe(), "it is archived".to_owned());
+            let (key, store, message) = (key.to_owned(), self.inner().describe(), "it is archived".to_owned());
             Err(BucketError { kind: ErrorKind::Denied, operation: "get", key, store, message, source: None })
-        }
-        async fn head(&self, key: &str) -> Result<ObjectInfo, BucketError> {
-            self.0.head(key).await
-        }
-        async fn list(&self, options: ListOptions) -> Result<Page, BucketError> {
-            self.0.list(options).await
-        }
-        async fn delete(&self, keys: &[String]) -> Result<(), BucketError> {
-            self.0.delete(keys).await
-        }
-        async fn abort_stale_uploads(&self, prefix: &str, age: Duration) -> Result<u64, BucketError> {
-            self.0.abort_stale_uploads(prefix, age).await
-        }
-        async fn presign(&self, key: &str, valid: Duration) -> Result<Option<String>, BucketError> {
-            self.0.presign(key, valid).await
         }
     }
 

@@ -336,9 +336,9 @@ mod tests {
     use super::*;
     use async_trait::async_trait;
     use lifeboat_archive::layout::RestoreFile;
-    use lifeboat_bucket::{Body, BucketError, ByteStream, Entry, ListOptions, Memory, ObjectInfo, Page};
+    use lifeboat_bucket::faults::StoreWrapper;
+    use lifeboat_bucket::{Body, BucketError, Entry, ListOptions, Memory};
     use lifeboat_object::{GroupResource, ObjectKey};
-    use std::ops::Range;
     use std::sync::Arc;
     use std::time::Duration;
 
@@ -382,32 +382,17 @@ mod tests {
     struct ReadOnly(Arc<Memory>);
 
     #[async_trait]
-    impl BlobStore for ReadOnly {
-        fn describe(&self) -> String {
-            self.0.describe()
+    impl StoreWrapper for ReadOnly {
+        fn inner(&self) -> &dyn BlobStore {
+            &*self.0
         }
         async fn put(&self, key: &str, _: Body, _: PutOptions) -> Result<u64, BucketError> {
-            let (key, store, message) = (key.to_owned(), self.describe(), "no".to_owned());
+            let (key, store, message) = (key.to_owned(), self.inner().describe(), "no".to_owned());
             Err(BucketError { kind: ErrorKind::Denied, operation: "put", key, store, message, source: None })
         }
-        async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<ByteStream, BucketError> {
-            self.0.get(key, range).await
-        }
-        async fn head(&self, key: &str) -> Result<ObjectInfo, BucketError> {
-            self.0.head(key).await
-        }
-        async fn list(&self, options: ListOptions) -> Result<Page, BucketError> {
-            self.0.list(options).await
-        }
         async fn delete(&self, _: &[String]) -> Result<(), BucketError> {
-            let (key, store, message) = (String::new(), self.describe(), "no".to_owned());
+            let (key, store, message) = (String::new(), self.inner().describe(), "no".to_owned());
             Err(BucketError { kind: ErrorKind::Denied, operation: "delete", key, store, message, source: None })
-        }
-        async fn abort_stale_uploads(&self, prefix: &str, age: Duration) -> Result<u64, BucketError> {
-            self.0.abort_stale_uploads(prefix, age).await
-        }
-        async fn presign(&self, key: &str, valid: Duration) -> Result<Option<String>, BucketError> {
-            self.0.presign(key, valid).await
         }
     }
 

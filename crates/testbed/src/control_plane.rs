@@ -42,8 +42,9 @@ pub struct ControlPlane {
 pub struct Kubectl {
     program: PathBuf,
     kubeconfig: PathBuf,
-    /// The folder of its discovery cache; kubectl's usual one otherwise.
-    cache: Option<PathBuf>,
+    /// The folder for what it learns of the cluster. By default kubectl remembers clusters by host and port for hours, and another one may have had a
+    /// port that the system gives away.
+    cache: PathBuf,
     /// For what is looked at beside kubectl; `None` where the kubeconfig is not one of a control plane of ours.
     client: Option<ApiClient>,
 }
@@ -295,8 +296,8 @@ impl ControlPlane {
     /// kubectl with all rights.
     #[must_use]
     pub fn kubectl(&self) -> Kubectl {
-        // It remembers types by host and port: each use has others.
-        let cache = self.etcd.map(|_| self.folder.join(format!("kubectl-{}", self.uses)));
+        // Each use has other types.
+        let cache = self.folder.join(format!("kubectl-{}", self.uses));
         let client = Some(self.client.clone());
         Kubectl { program: self.kubectl.clone(), kubeconfig: self.kubeconfig(), cache, client }
     }
@@ -306,13 +307,14 @@ impl ControlPlane {
 const LONGEST_RUN: Duration = Duration::from_secs(600);
 
 impl Kubectl {
-    /// kubectl for a kubeconfig.
+    /// kubectl for a kubeconfig. What it learns of the cluster lies beside that, in `cache`.
     ///
     /// # Errors
     /// When the programs cannot be built.
     pub fn new(kubeconfig: &Path) -> Result<Self> {
         let (program, client) = (Binaries::ensure()?.path("kubectl"), ApiClient::of_kubeconfig(kubeconfig).ok());
-        Ok(Self { program, kubeconfig: kubeconfig.to_owned(), cache: None, client })
+        let cache = kubeconfig.with_file_name("cache");
+        Ok(Self { program, kubeconfig: kubeconfig.to_owned(), cache, client })
     }
 
     /// With another program, as of [`crate::kubectl_program`].
@@ -325,13 +327,6 @@ impl Kubectl {
     #[must_use]
     pub fn client(&self) -> Option<&ApiClient> {
         self.client.as_ref()
-    }
-
-    /// With a folder for what it learns of clusters. It remembers them by host and port for hours: another cluster may have had
-    /// a port that the system gives away.
-    #[must_use]
-    pub fn with_cache(self, folder: &Path) -> Self {
-        Self { cache: Some(folder.to_owned()), ..self }
     }
 
     /// Runs it and gives its standard output. Where it makes namespaces, waits for the objects that controllers make in each:
@@ -395,9 +390,7 @@ impl Kubectl {
     fn output(&self, args: &[&str]) -> Result<Output> {
         let mut command = Command::new(&self.program);
         command.arg("--kubeconfig").arg(&self.kubeconfig).args(args).stdin(Stdio::null());
-        if let Some(folder) = &self.cache {
-            command.env("KUBECACHEDIR", folder);
-        }
+        command.env("KUBECACHEDIR", &self.cache);
         output_within(LONGEST_RUN, &mut command).with_context(|| format!("kubectl {}", args.join(" ")))
     }
 }

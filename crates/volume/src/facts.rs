@@ -8,5 +8,5 @@ mod volume;
 
 pub(crate) use claim::BLOCK;
 pub use claim::{Claim, ClaimKey};
-pub use pod::{Pod, PodVolume};
+pub use pod::{Pod, PodVolume, claim_of_volume};
 pub use volume::PersistentVolume;

@@ -46,7 +46,7 @@ fn serves_manifests_to(of_version: impl FnOnce(Kubectl) -> Kubectl) {
     // Ended when the test fails, too.
     let sandbox = Server(child);
     eventually("the kubeconfig", || kubeconfig.exists());
-    let kubectl = of_version(Kubectl::new(&kubeconfig).expect("kubectl")).with_cache(&folder.path().join("cache"));
+    let kubectl = of_version(Kubectl::new(&kubeconfig).expect("kubectl"));
     let name = kubectl.try_run(&["get", "configmap/one", "--output=name"]).expect("the manifest");
     assert_eq!(name, "configmap/one\n");
     // What `kubectl get -o yaml` prints is taken as it is.

@@ -107,7 +107,7 @@ impl Watched {
         command.args(["status", "--watch", "--output=json", "--timeout=1s", "--request-timeout=2s"]);
         command.env("KUBECONFIG", &through).stdin(Stdio::null()).stdout(out).stderr(err);
         let command = command.spawn().expect("the binary");
-        let kubectl = Kubectl::new(&direct).expect("kubectl").with_cache(&folder.path().join("cache"));
+        let kubectl = Kubectl::new(&direct).expect("kubectl");
         Self { command, proxy, kubectl, folder, sandbox: Some(sandbox), _runtime: runtime }
     }
 

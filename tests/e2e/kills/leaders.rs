@@ -23,11 +23,10 @@ struct Team<'a> {
     api: Proxy,
     s3: Proxy,
     leader: Server,
-    flags: &'static [&'static str],
 }
 
-/// The Lease of servers that lose it.
-const SHORT_LEASE: &[&str] = &["--lease-duration=15s"];
+/// The Lease of a leader that loses it.
+const SHORT_LEASE: &str = "--lease-duration=15s";
 
 impl<'a> Team<'a> {
     /// A leader that has seen its storage location.
@@ -35,19 +34,20 @@ impl<'a> Team<'a> {
         Self::start_with(ground, name, &[])
     }
 
-    fn start_with(ground: &'a Ground, name: &str, flags: &'static [&'static str]) -> Self {
+    /// The same with more flags for the leader.
+    fn start_with(ground: &'a Ground, name: &str, flags: &[&str]) -> Self {
         let (name, space) = (name.to_owned(), format!("velero-{name}"));
         ground.create(&namespace(&space));
         ground.credentials(&space);
         let s3 = Proxy::start(ground.s3.endpoint(), None).expect("a proxy");
         ground.s3_location_in(&space, &name, s3.url());
         let (api, kubeconfig) = Proxy::before_api_server(&ground.bed.plane.kubeconfig(), &name).expect("a proxy");
-        let all = [&["--namespace", &space], flags].concat();
-        let leader = ground.server_with(&format!("{name}-first"), &kubeconfig, &all);
+        let flags = [&["--namespace", &space], flags].concat();
+        let leader = ground.server_with(&format!("{name}-first"), &kubeconfig, &flags);
         for proxy in [&api, &s3] {
             proxy.victim(leader.0.id());
         }
-        let team = Self { ground, name, namespace: space, api, s3, leader, flags };
+        let team = Self { ground, name, namespace: space, api, s3, leader };
         team.until("backupstoragelocation", &team.name, "Available");
         team
     }
@@ -55,8 +55,7 @@ impl<'a> Team<'a> {
     /// Starts a server that waits for the leadership.
     fn replica(&self, number: usize) -> Server {
         let identity = format!("{}-{number}", self.name);
-        let all = [&["--namespace", &self.namespace], self.flags].concat();
-        self.ground.server_with(&identity, &self.ground.bed.plane.kubeconfig(), &all)
+        self.ground.server_with(&identity, &self.ground.bed.plane.kubeconfig(), &["--namespace", &self.namespace])
     }
 
     fn until(&self, kind: &str, name: &str, phase: &str) -> Value {
@@ -388,7 +387,7 @@ enum Loss {
 fn who_has_lost_the_leadership_publishes_nothing() {
     let (ground, expected) = ground(1);
     in_parallel(5, &[Loss::Unheard, Loss::Deaf, Loss::Seen, Loss::Paused, Loss::Twice], |loss| {
-        let mut team = Team::start_with(&ground, &format!("{loss:?}").to_lowercase(), SHORT_LEASE);
+        let mut team = Team::start_with(&ground, &format!("{loss:?}").to_lowercase(), &[SHORT_LEASE]);
         let second = team.replica(2);
         // The moment of the loss: the archive is stored, the rest is not. A leader looks at its Lease every two seconds.
         let slow = Fault::Delay(Duration::from_secs(8));

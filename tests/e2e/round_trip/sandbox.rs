@@ -32,7 +32,7 @@ fn a_whole_shop_comes_back_in_a_sandbox() {
     let folder = tempfile::tempdir().expect("a folder");
     let kubeconfig = folder.path().join("kubeconfig");
     let _served = serve(&kubeconfig);
-    let kubectl = Kubectl::new(&kubeconfig).expect("kubectl").with_cache(&folder.path().join("cache"));
+    let kubectl = Kubectl::new(&kubeconfig).expect("kubectl");
     shop::stock(&kubectl);
     let before = snapshot::of(&kubectl);
     let run = |args: &[&str]| {

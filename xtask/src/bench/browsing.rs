@@ -60,7 +60,7 @@ impl<'a> Browsing<'a> {
     }
 
     pub(crate) fn kubectl(&self) -> Result<Kubectl> {
-        Ok(Kubectl::new(&self.kubeconfig())?.with_cache(&self.folder.path().join("cache")))
+        Kubectl::new(&self.kubeconfig())
     }
 
     /// The first page of a list, as a plain client reads it.

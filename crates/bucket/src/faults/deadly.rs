@@ -1,12 +1,9 @@
 //! A store at whose n-th put its user dies, for tests of what is published step by step.
 
-use crate::{
-    BlobStore, Body, BucketError, ByteStream, ErrorKind, ListOptions, ObjectInfo, Page, PutOptions, Retention,
-};
+use super::StoreWrapper;
+use crate::{BlobStore, Body, BucketError, ErrorKind, PutOptions};
 use async_trait::async_trait;
-use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 /// Takes so many more puts; with the next one its user is killed, before or after that had its effect.
 #[derive(Debug)]
@@ -26,9 +23,9 @@ impl Deadly {
 }
 
 #[async_trait]
-impl BlobStore for Deadly {
-    fn describe(&self) -> String {
-        self.inner.describe()
+impl StoreWrapper for Deadly {
+    fn inner(&self) -> &dyn BlobStore {
+        &*self.inner
     }
     async fn put(&self, key: &str, body: Body, options: PutOptions) -> Result<u64, BucketError> {
         let left = {
@@ -42,29 +39,7 @@ impl BlobStore for Deadly {
             Some(0) if self.takes_last => drop(self.inner.put(key, body, options).await?),
             _ => {}
         }
-        let (key, store, message) = (key.to_owned(), self.describe(), "killed".to_owned());
+        let (key, store, message) = (key.to_owned(), self.inner().describe(), "killed".to_owned());
         Err(BucketError { kind: ErrorKind::Other, operation: "put", key, store, message, source: None })
-    }
-    async fn retain(&self, key: &str, retention: Retention) -> Result<(), BucketError> {
-        self.inner.retain(key, retention).await
-    }
-
-    async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<ByteStream, BucketError> {
-        self.inner.get(key, range).await
-    }
-    async fn head(&self, key: &str) -> Result<ObjectInfo, BucketError> {
-        self.inner.head(key).await
-    }
-    async fn list(&self, options: ListOptions) -> Result<Page, BucketError> {
-        self.inner.list(options).await
-    }
-    async fn delete(&self, keys: &[String]) -> Result<(), BucketError> {
-        self.inner.delete(keys).await
-    }
-    async fn abort_stale_uploads(&self, prefix: &str, age: Duration) -> Result<u64, BucketError> {
-        self.inner.abort_stale_uploads(prefix, age).await
-    }
-    async fn presign(&self, _: &str, _: Duration) -> Result<Option<String>, BucketError> {
-        Ok(None)
     }
 }

@@ -1,10 +1,8 @@
 //! A store that counts what is asked of it and changes while it is read.
 
 use async_trait::async_trait;
-use lifeboat_bucket::{
-    BlobStore, Body, BucketError, ByteStream, Entry, ErrorKind, ListOptions, Listed, Memory, ObjectInfo, Page,
-    PutOptions,
-};
+use lifeboat_bucket::faults::StoreWrapper;
+use lifeboat_bucket::{BlobStore, BucketError, ByteStream, Entry, ErrorKind, ListOptions, Listed, Memory, Page};
 use std::collections::VecDeque;
 use std::fmt;
 use std::ops::Range;
@@ -55,15 +53,13 @@ fn error(kind: ErrorKind, key: &str) -> BucketError {
 }
 
 #[async_trait]
-impl BlobStore for Watched {
+impl StoreWrapper for Watched {
+    fn inner(&self) -> &dyn BlobStore {
+        &*self.inner
+    }
     fn describe(&self) -> String {
         "watched".to_owned()
     }
-
-    async fn put(&self, key: &str, body: Body, options: PutOptions) -> Result<u64, BucketError> {
-        self.inner.put(key, body, options).await
-    }
-
     async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<ByteStream, BucketError> {
         self.gets.lock().unwrap().push((key.to_owned(), range.clone()));
         let failing = self.failing.lock().unwrap().clone();
@@ -77,11 +73,6 @@ impl BlobStore for Watched {
         self.at_once.fetch_sub(1, Ordering::SeqCst);
         self.inner.get(key, range).await
     }
-
-    async fn head(&self, key: &str) -> Result<ObjectInfo, BucketError> {
-        self.inner.head(key).await
-    }
-
     async fn list(&self, options: ListOptions) -> Result<Page, BucketError> {
         let phantom = {
             let mut phantoms = self.phantoms.lock().unwrap();
@@ -92,17 +83,5 @@ impl BlobStore for Watched {
             page.entries.push(Entry::Object(Listed { key, size: Some(100), modified: None }));
         }
         Ok(page)
-    }
-
-    async fn delete(&self, keys: &[String]) -> Result<(), BucketError> {
-        self.inner.delete(keys).await
-    }
-
-    async fn abort_stale_uploads(&self, prefix: &str, age: Duration) -> Result<u64, BucketError> {
-        self.inner.abort_stale_uploads(prefix, age).await
-    }
-
-    async fn presign(&self, key: &str, valid: Duration) -> Result<Option<String>, BucketError> {
-        self.inner.presign(key, valid).await
     }
 }

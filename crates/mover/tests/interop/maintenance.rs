@@ -3,7 +3,8 @@
 use crate::ground::{PASSWORD, clock, contents, random, source, verify};
 use crate::source::make;
 use async_trait::async_trait;
-use lifeboat_bucket::{BlobStore, Body, BucketError, ByteStream, Directory, ListOptions, ObjectInfo, Page, PutOptions};
+use lifeboat_bucket::faults::StoreWrapper;
+use lifeboat_bucket::{BlobStore, Body, BucketError, Directory, PutOptions};
 use lifeboat_kopia::blobs::layout::Layout;
 use lifeboat_kopia::content::IndexSource;
 use lifeboat_kopia::crypto::Password;
@@ -17,7 +18,6 @@ use lifeboat_mover::snapshot::{SnapshotOptions, snapshot};
 use lifeboat_testbed::Kopia;
 use std::fmt;
 use std::fs::File;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -46,33 +46,15 @@ impl fmt::Debug for Dated {
 }
 
 #[async_trait]
-impl BlobStore for Dated {
-    fn describe(&self) -> String {
-        self.inner.describe()
+impl StoreWrapper for Dated {
+    fn inner(&self) -> &dyn BlobStore {
+        &self.inner
     }
     async fn put(&self, key: &str, body: Body, options: PutOptions) -> Result<u64, BucketError> {
         let size = self.inner.put(key, body, options).await?;
         let now = UNIX_EPOCH + Duration::from_nanos(u64::try_from((self.clock())().0).unwrap());
         File::options().write(true).open(self.root.join(key)).unwrap().set_modified(now).unwrap();
         Ok(size)
-    }
-    async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<ByteStream, BucketError> {
-        self.inner.get(key, range).await
-    }
-    async fn head(&self, key: &str) -> Result<ObjectInfo, BucketError> {
-        self.inner.head(key).await
-    }
-    async fn list(&self, options: ListOptions) -> Result<Page, BucketError> {
-        self.inner.list(options).await
-    }
-    async fn delete(&self, keys: &[String]) -> Result<(), BucketError> {
-        self.inner.delete(keys).await
-    }
-    async fn abort_stale_uploads(&self, prefix: &str, age: Duration) -> Result<u64, BucketError> {
-        self.inner.abort_stale_uploads(prefix, age).await
-    }
-    async fn presign(&self, _: &str, _: Duration) -> Result<Option<String>, BucketError> {
-        Ok(None)
     }
 }
 

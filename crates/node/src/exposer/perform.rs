@@ -11,6 +11,7 @@ use crate::kube::{text, uid};
 use crate::resources;
 use crate::transfer::{Transfer, TransferRequest};
 use lifeboat_api::{ObjectReference, TargetVolumeSpec};
+use lifeboat_volume::facts::claim_of_volume;
 use lifeboat_volume::mover_pod::MoverPlacement;
 use serde_json::Value;
 
@@ -61,11 +62,7 @@ impl Exposer<'_> {
     async fn volume_of(&self, pod: &Value, name: &str) -> Result<Option<Value>, ExposeError> {
         let volumes = pod["spec"]["volumes"].as_array().into_iter().flatten();
         let Some(volume) = volumes.into_iter().find(|volume| volume["name"] == name) else { return Ok(None) };
-        let claim = match volume["persistentVolumeClaim"]["claimName"].as_str() {
-            Some(claim) => claim.to_owned(),
-            None if !volume["ephemeral"].is_null() => format!("{}-{name}", text(pod, &["metadata", "name"])),
-            None => return Ok(None),
-        };
+        let Some(claim) = claim_of_volume(text(pod, &["metadata", "name"]), volume) else { return Ok(None) };
         let namespace = text(pod, &["metadata", "namespace"]);
         let found = self.kube.find(&resources::claims(), Some(namespace), &claim).await?;
         let found = found.ok_or_else(|| ExposeError::Refused(format!("the claim {namespace}/{claim} is gone")))?;

@@ -7,6 +7,7 @@ use crate::exposer::mover_user::MoverUser;
 use crate::kube::text;
 use crate::resources;
 use lifeboat_api::well_known::LABEL_READER_OF_BACKUP;
+use lifeboat_volume::facts::claim_of_volume;
 use serde_json::Value;
 
 impl Exposer<'_> {
@@ -68,13 +69,10 @@ fn chosen(security: MoverSecurity, found: Option<MoverUser>) -> Option<MoverUser
 
 /// The name of the volume by which a pod has a claim.
 pub(super) fn volume_of<'a>(pod: &'a Value, claim: &str) -> Option<&'a str> {
-    let volumes = pod["spec"]["volumes"].as_array()?;
-    let is_of = |volume: &&Value| {
-        let name = text(volume, &["name"]);
-        text(volume, &["persistentVolumeClaim", "claimName"]) == claim
-            || (volume["ephemeral"].is_object() && format!("{}-{name}", text(pod, &["metadata", "name"])) == claim)
-    };
-    volumes.iter().find(is_of).map(|volume| text(volume, &["name"]))
+    let (name, volumes) = (text(pod, &["metadata", "name"]), pod["spec"]["volumes"].as_array()?);
+    let mut volumes = volumes.iter();
+    let found = volumes.find(|volume| claim_of_volume(name, volume).as_deref() == Some(claim))?;
+    Some(text(found, &["name"]))
 }
 
 /// The user as which a pod uses one of its volumes, where it says so and is not user 0.

@@ -1,6 +1,7 @@
 //! The pods of the backup that mount claims, for movers that have to run where those pods can run.
 
 use lifeboat_object::ObjectKey;
+use lifeboat_volume::facts::claim_of_volume;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -23,14 +24,8 @@ impl MountingPods {
     /// Notes the claims of a pod of this row.
     pub(crate) fn note(&mut self, key: &ObjectKey, row: usize, pod: &Value) {
         for volume in pod["spec"]["volumes"].as_array().into_iter().flatten() {
-            let claim = match volume["persistentVolumeClaim"]["claimName"].as_str() {
-                Some(claim) => claim.to_owned(),
-                None if volume["ephemeral"].is_object() => {
-                    format!("{}-{}", key.name, volume["name"].as_str().unwrap_or_default())
-                }
-                None => continue,
-            };
-            let claim = (key.namespace.clone().unwrap_or_default(), claim);
+            let Some(claim) = claim_of_volume(&key.name, volume) else { continue };
+            let claim = (key.namespace.clone().unwrap_or_default(), claim.into_owned());
             let is_first = self.0.get(&claim).is_none_or(|first| key.name < first.name);
             if is_first {
                 self.0.insert(claim, MountingPod { name: key.name.clone(), row });

@@ -3,14 +3,12 @@
 use crate::{NAME, change, names, options, read, write};
 use async_trait::async_trait;
 use lifeboat_archive::layout::BackupFile;
-use lifeboat_bucket::{
-    BlobStore, Body, BucketError, ByteStream, ErrorKind, ListOptions, Memory, ObjectInfo, Page, PutOptions,
-};
+use lifeboat_bucket::faults::StoreWrapper;
+use lifeboat_bucket::{BlobStore, BucketError, ByteStream, ErrorKind, Memory, ObjectInfo};
 use lifeboat_store::{OpenOptions, Store, StoreError};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 /// A bucket that gives no parts, and counts what is read of each object: a question for its size reads all of it.
 #[derive(Debug, Default)]
@@ -33,19 +31,16 @@ impl Sequential {
 }
 
 #[async_trait]
-impl BlobStore for Sequential {
-    fn describe(&self) -> String {
-        self.inner.describe()
+impl StoreWrapper for Sequential {
+    fn inner(&self) -> &dyn BlobStore {
+        &self.inner
     }
     fn reads_ranges(&self) -> bool {
         false
     }
-    async fn put(&self, key: &str, body: Body, options: PutOptions) -> Result<u64, BucketError> {
-        self.inner.put(key, body, options).await
-    }
     async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<ByteStream, BucketError> {
         if range.is_some() {
-            let (key, store, message) = (key.to_owned(), self.describe(), "a part was asked for".to_owned());
+            let (key, store, message) = (key.to_owned(), self.inner().describe(), "a part was asked for".to_owned());
             return Err(BucketError { kind: ErrorKind::Other, operation: "get", key, store, message, source: None });
         }
         self.count(key).await?;
@@ -53,21 +48,6 @@ impl BlobStore for Sequential {
     }
     async fn head(&self, key: &str) -> Result<ObjectInfo, BucketError> {
         self.count(key).await
-    }
-    async fn exists(&self, key: &str) -> Result<bool, BucketError> {
-        self.inner.exists(key).await
-    }
-    async fn list(&self, options: ListOptions) -> Result<Page, BucketError> {
-        self.inner.list(options).await
-    }
-    async fn delete(&self, keys: &[String]) -> Result<(), BucketError> {
-        self.inner.delete(keys).await
-    }
-    async fn abort_stale_uploads(&self, prefix: &str, age: Duration) -> Result<u64, BucketError> {
-        self.inner.abort_stale_uploads(prefix, age).await
-    }
-    async fn presign(&self, _: &str, _: Duration) -> Result<Option<String>, BucketError> {
-        Ok(None)
     }
 }
 

@@ -4,6 +4,21 @@ use super::source::SourceView;
 use lifeboat_object::{Item, Text, view};
 use lifeboat_select::VolumeFacts;
 use serde::Deserialize;
+use serde_json::Value;
+use std::borrow::Cow;
+
+/// The name of the claim of a volume of a pod of this name: the one that it names, or that of an ephemeral volume, which is made of both names.
+/// `None` for a volume without a claim.
+#[must_use]
+pub fn claim_of_volume<'v>(pod: &str, volume: &'v Value) -> Option<Cow<'v, str>> {
+    match volume["persistentVolumeClaim"]["claimName"].as_str() {
+        Some(claim) => Some(claim.into()),
+        None if volume["ephemeral"].is_object() => {
+            Some(format!("{pod}-{}", volume["name"].as_str().unwrap_or_default()).into())
+        }
+        None => None,
+    }
+}
 
 /// A pod, and those of its volumes whose files can be saved.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -113,10 +113,11 @@ impl Cluster {
     pub(super) fn start(&mut self, shift: i64) {
         self.starts += 1;
         let plugins = self.folder.join("plugins").display().to_string();
-        let flags = [&FLAGS[..], &["--plugin-dir", &plugins]].concat();
+        let name = format!("server-{}", self.starts);
+        let flags = [&FLAGS[..], &["--plugin-dir", &plugins, "--identity", &name]].concat();
         let mut command = self.ground.server_command(&self.ground.bed.plane.kubeconfig(), &flags);
         with_wrong_clock(&mut command, shift).expect("a clock");
-        self.server = Some(self.ground.start_server(command, &format!("server-{}", self.starts)));
+        self.server = Some(self.ground.start_server(command, &name));
     }
 
     pub(super) fn kill(&mut self) {

@@ -8,13 +8,10 @@ use crate::testing::{Fixture, keys, password, seeded};
 use crate::{KopiaError, Repository, RepositoryWriter};
 use async_trait::async_trait;
 use bytes::Bytes;
-use lifeboat_bucket::{
-    BlobStore, Body, BucketError, ByteStream, ErrorKind, ListOptions, Memory, ObjectInfo, Page, PutOptions,
-};
-use std::ops::Range;
+use lifeboat_bucket::faults::StoreWrapper;
+use lifeboat_bucket::{BlobStore, Body, BucketError, ErrorKind, Memory, PutOptions};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 const HOUR: i64 = 3600;
 
@@ -58,7 +55,10 @@ impl Hooked {
 }
 
 #[async_trait]
-impl BlobStore for Hooked {
+impl StoreWrapper for Hooked {
+    fn inner(&self) -> &dyn BlobStore {
+        &*self.inner
+    }
     fn describe(&self) -> String {
         "hooked".to_owned()
     }
@@ -66,24 +66,9 @@ impl BlobStore for Hooked {
         self.call("put", key).await?;
         self.inner.put(key, body, options).await
     }
-    async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<ByteStream, BucketError> {
-        self.inner.get(key, range).await
-    }
-    async fn head(&self, key: &str) -> Result<ObjectInfo, BucketError> {
-        self.inner.head(key).await
-    }
-    async fn list(&self, options: ListOptions) -> Result<Page, BucketError> {
-        self.inner.list(options).await
-    }
     async fn delete(&self, keys: &[String]) -> Result<(), BucketError> {
         self.call("delete", &keys.join(" ")).await?;
         self.inner.delete(keys).await
-    }
-    async fn abort_stale_uploads(&self, prefix: &str, age: Duration) -> Result<u64, BucketError> {
-        self.inner.abort_stale_uploads(prefix, age).await
-    }
-    async fn presign(&self, key: &str, valid: Duration) -> Result<Option<String>, BucketError> {
-        self.inner.presign(key, valid).await
     }
 }
 

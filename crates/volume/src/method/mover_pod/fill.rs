@@ -4,6 +4,7 @@ use super::objects::{MoverObjects, pods, secrets};
 use super::settings::{ClaimToFill, MoverPodSettings};
 use super::state::{MoverLimits, MoverStep, PodState, has_ended, next_step};
 use super::sweep::{SweptMover, sweep};
+use crate::facts::claim_of_volume;
 use crate::method::child::child_name;
 use jiff::Timestamp;
 use lifeboat_api::Restore;
@@ -279,16 +280,11 @@ async fn other_user(claim: &ClaimToFill<'_>, own: &str, cluster: &Cluster) -> Re
     Ok(None)
 }
 
-/// Returns true if a pod that has not ended mounts a claim of its namespace. The claim of an ephemeral volume has the names of the pod and of
-/// the volume.
+/// Returns true if a pod that has not ended mounts a claim of its namespace.
 fn mounts(pod: &Value, claim: &str) -> bool {
+    let name = pod["metadata"]["name"].as_str().unwrap_or_default();
     let mut volumes = pod["spec"]["volumes"].as_array().into_iter().flatten();
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let is_of = |volume: &Value| match volume["ephemeral"].is_object() {
-        true => claim == format!("{}-{}", text(&pod["metadata"]["name"]), text(&volume["name"])),
-        false => volume["persistentVolumeClaim"]["claimName"] == claim,
-    };
-    !has_ended(pod) && volumes.any(is_of)
+    !has_ended(pod) && volumes.any(|volume| claim_of_volume(name, volume).as_deref() == Some(claim))
 }
 
 /// The name of the pod and the Secret of a claim.
@@ -385,6 +381,8 @@ mod tests {
             json!({"spec": {"volumes": [{"name": "a", "emptyDir": {}}, {"name": "b", "persistentVolumeClaim": {"claimName": claim}}]},
                 "status": {"phase": phase}})
         };
+        let ephemeral =
+            json!({"metadata": {"name": "web"}, "spec": {"volumes": [{"name": "scratch", "ephemeral": {}}]}});
         for (pod, expected) in [
             (pod("data", "Running"), true),
             // It begins as soon as the claim has a volume.
@@ -393,14 +391,12 @@ mod tests {
             (pod("data", "Succeeded"), false),
             (pod("data", "Failed"), false),
             (pod("other", "Running"), false),
-            (json!({"metadata": {"name": "web"}, "spec": {"volumes": [{"name": "scratch", "ephemeral": {}}]}}), false),
+            (ephemeral.clone(), false),
             (json!({"metadata": {"name": "da"}, "spec": {"volumes": [{"name": "ta", "ephemeral": {}}]}}), false),
             (json!({}), false),
         ] {
             assert_eq!(mounts(&pod, "data"), expected, "{pod}");
         }
-        let ephemeral =
-            json!({"metadata": {"name": "web"}, "spec": {"volumes": [{"name": "scratch", "ephemeral": {}}]}});
         assert!(mounts(&ephemeral, "web-scratch"));
     }
 }

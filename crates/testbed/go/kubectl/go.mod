@@ -1,0 +1,3 @@
+module lifeboat/testbed/kubectl
+
+go 1.24.0
