@@ -160,6 +160,9 @@ pub const ANNOTATION_BUCKET_ID: &str = "lifeboat.io/bucket-id";
 /// `true` on requests to delete a backup: the deletion waits for restores that read it, and for claims that were restored from its snapshots and
 /// have no volume yet, instead of being refused. An addition of Lifeboat.
 pub const ANNOTATION_WAIT_FOR_RESTORES: &str = "lifeboat.io/wait-for-restores";
+/// `true` on requests to delete a backup that expiry has made: one that has not begun is withdrawn when something keeps the backup, or its time
+/// is not over any more. An addition of Lifeboat.
+pub const ANNOTATION_BY_EXPIRY: &str = "lifeboat.io/by-expiry";
 /// On requests to delete a backup that wait: the claims that were restored from its snapshots and have no volume yet, for people. An addition
 /// of Lifeboat.
 pub const ANNOTATION_WAITS_FOR_CLAIMS: &str = "lifeboat.io/waits-for-claims";

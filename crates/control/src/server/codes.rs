@@ -39,6 +39,7 @@ pub(super) fn of_step(step: &ServerStep) -> &'static str {
         ServerStep::Delete(_, _, request::Step::Answer) => "Delete",
         ServerStep::Download(_, work::download::RequestedFile::Nothing(_), request::Step::Answer) => REFUSE,
         ServerStep::Download(_, _, request::Step::Answer) | ServerStep::Status(_, request::Step::Answer) => "Answer",
+        ServerStep::Delete(request, _, request::Step::Forget) if request::is_of_expiry(request) => "Withdraw",
         ServerStep::Delete(_, _, request::Step::Forget)
         | ServerStep::Download(_, _, request::Step::Forget)
         | ServerStep::Status(_, request::Step::Forget) => "Expire",

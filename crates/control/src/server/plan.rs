@@ -371,17 +371,22 @@ impl<'a> Planner<'a> {
 
     fn deletions(&mut self) {
         let world = self.view.world;
+        let withdrawn = self.withdrawn_requests();
         for request in world.delete_requests.iter() {
             let subject = || Subject::DeleteRequest(request.key());
             if !self.may(Controller::BackupDeletion, subject) {
                 continue;
             }
-            let Some(step) = self.due(request::deletion(request, self.view.now.0), subject) else { continue };
+            let Some(mut step) = self.due(request::deletion(request, self.view.now.0), subject) else { continue };
+            let is_withdrawn = withdrawn.contains(&request.key());
+            if is_withdrawn {
+                step = request::Step::Forget;
+            }
             let (name, backup) = (request.key(), request.beside(&request.spec.backup_name));
             let runs = work::deletion::backup_named(&backup, world).is_some_and(|b| phase::facts::is_running(&b));
             // One that is only refused does not wait for the work on its backup. Of several deletions of one backup the
             // next is made when one has ended, and there is nothing left to do then.
-            let key = if runs || step == request::Step::Forget {
+            let key = if !is_withdrawn && (runs || step == request::Step::Forget) {
                 Key::Refusal(name)
             } else {
                 Key::Deletion { backup, request: name }

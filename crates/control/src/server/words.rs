@@ -53,6 +53,9 @@ pub(super) fn does(step: &ServerStep) -> String {
         ServerStep::Download(_, _, request::Step::Answer) | ServerStep::Status(_, request::Step::Answer) => {
             "is answered".to_owned()
         }
+        ServerStep::Delete(request, _, request::Step::Forget) if request::is_of_expiry(request) => {
+            "is withdrawn: the backup stays".to_owned()
+        }
         ServerStep::Delete(_, _, request::Step::Forget)
         | ServerStep::Download(_, _, request::Step::Forget)
         | ServerStep::Status(_, request::Step::Forget) => "is deleted: its time is over".to_owned(),

@@ -23,7 +23,7 @@ use lifeboat_lifecycle::phase::facts::deletion_has_begun;
 use lifeboat_lifecycle::phase::hold::{Hold, set_elsewhere};
 use lifeboat_lifecycle::phase::location::NoLocation;
 use lifeboat_lifecycle::phase::request::{
-    check_deletion, claims_may_need, claims_waited_for, forget_claims, is_meant, reads, refusal_for_claims,
+    check_deletion, claims_may_need, claims_waited_for, forget_claims, is_meant, is_of_expiry, reads, refusal_for_claims,
     refusal_for_foreign_restore, refusal_for_restore, tell_of_claims, waits_for_claims_until, way_out_of_claims,
 };
 use lifeboat_lifecycle::phase::restore::has_files;
@@ -486,8 +486,11 @@ async fn delete_requests(context: &Context, request: &DeleteBackupRequest, other
     Ok(effects)
 }
 
-/// Deletes a request whose time is over.
+/// Deletes a request whose time is over, or which expiry withdraws.
 pub(crate) async fn delete_request(context: &Context, request: DeleteBackupRequest) -> StepResult {
+    if is_of_expiry(&request) {
+        tracing::info!(backup = request.spec.backup_name, "expiry withdraws the deletion that it asked for: the backup stays");
+    }
     delete_requests(context, &request, &[]).await
 }
 

@@ -37,8 +37,8 @@ pub(crate) async fn delete(context: &Context, backup: &Backup, location: Option<
         (well_known::LABEL_BACKUP_UID.to_owned(), backup.metadata.uid.clone()),
     ]
     .into();
-    let waits = (well_known::ANNOTATION_WAIT_FOR_RESTORES.to_owned(), "true".to_owned());
-    request.metadata.annotations = [waits].into();
+    let notes = [well_known::ANNOTATION_WAIT_FOR_RESTORES, well_known::ANNOTATION_BY_EXPIRY];
+    request.metadata.annotations = notes.map(|note| (note.to_owned(), "true".to_owned())).into();
     request.spec.backup_name.clone_from(name);
     let would_be = context.client.would_create(name, &request).await?;
     if let Some(why) = too_early(backup, would_be.metadata.creation_timestamp) {

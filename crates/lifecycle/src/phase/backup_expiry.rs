@@ -55,7 +55,7 @@ impl ExpiryInput {
     pub fn member<'b>(&self, backup: &'b Backup, requests: Requests) -> ScheduleMember<'b> {
         ScheduleMember {
             backup,
-            deletion_is_asked: requests.is_open,
+            deletion_is_asked: requests.are_for_good(),
             is_readable: self.location_of(backup).is_ok_and(is_readable),
             is_own: !self.is_of_another_cluster(backup),
         }

@@ -17,7 +17,7 @@ use std::fmt;
 pub enum ExpiryOutcome {
     /// It goes at this time, which may be over.
     Goes(Timestamp),
-    /// Its deletion is asked for.
+    /// Its deletion is asked for, and not withdrawn.
     Going,
     /// Something keeps it.
     Kept,
@@ -165,9 +165,19 @@ pub fn begins(backup: &Backup) -> Option<Timestamp> {
 
 /// Decides about the expiry of a backup. All actions and all messages about its expiry follow from this.
 pub fn becomes(backup: &Backup, around: &ExpiryFacts, now: Timestamp) -> ExpiryOutcome {
-    if backup.metadata.deletion_timestamp.is_some() || around.requests.is_open {
+    if backup.metadata.deletion_timestamp.is_some() || around.requests.are_for_good() {
         return ExpiryOutcome::Going;
     }
+    match unasked(backup, around, now) {
+        ExpiryOutcome::Goes(end) if end > now => ExpiryOutcome::Goes(end),
+        outcome @ (ExpiryOutcome::Kept | ExpiryOutcome::Elsewhere { .. } | ExpiryOutcome::Stays) => outcome,
+        _ if around.requests.is_open => ExpiryOutcome::Going,
+        outcome => outcome,
+    }
+}
+
+/// The outcome as if its deletion were not asked for.
+fn unasked(backup: &Backup, around: &ExpiryFacts, now: Timestamp) -> ExpiryOutcome {
     if is_running(backup) {
         return ExpiryOutcome::Runs;
     }
@@ -293,16 +303,16 @@ mod tests {
             (P::InProgress, Requests::default(), 500, Decision::Rest),
             (P::WaitingForPluginOperations, Requests::default(), 500, Decision::Rest),
             (P::Finalizing, Requests::default(), 500, Decision::Rest),
-            (P::Completed, Requests { is_open: true, failed: None }, 500, Decision::Rest),
+            (P::Completed, Requests { is_open: true, ..Requests::default() }, 500, Decision::Rest),
             // It has failed, and is tried again.
-            (P::Deleting, Requests { is_open: false, failed: Some(at(40)) }, 50, Decision::Wait(at(100))),
-            (P::Deleting, Requests { is_open: false, failed: Some(at(40)) }, 100, delete.clone()),
+            (P::Deleting, Requests { failed: Some(at(40)), ..Requests::default() }, 50, Decision::Wait(at(100))),
+            (P::Deleting, Requests { failed: Some(at(40)), ..Requests::default() }, 100, delete.clone()),
             // It fails since long.
-            (P::Deleting, Requests { is_open: false, failed: Some(at(480)) }, 900, Decision::Wait(at(960))),
-            (P::Deleting, Requests { is_open: false, failed: Some(at(90_000)) }, 90_000, Decision::Wait(at(176_400))),
+            (P::Deleting, Requests { failed: Some(at(480)), ..Requests::default() }, 900, Decision::Wait(at(960))),
+            (P::Deleting, Requests { failed: Some(at(90_000)), ..Requests::default() }, 90_000, Decision::Wait(at(176_400))),
             // By another clock, and before its time was over.
-            (P::Deleting, Requests { is_open: false, failed: Some(at(9000)) }, 540, delete.clone()),
-            (P::Completed, Requests { is_open: false, failed: Some(at(-40)) }, 10, Decision::Wait(at(20))),
+            (P::Deleting, Requests { failed: Some(at(9000)), ..Requests::default() }, 540, delete.clone()),
+            (P::Completed, Requests { failed: Some(at(-40)), ..Requests::default() }, 10, Decision::Wait(at(20))),
         ] {
             let mut backup = over();
             backup.status.phase = Some(phase);
@@ -311,7 +321,7 @@ mod tests {
             backup.metadata.deletion_timestamp = Some(Time::new(at(1)));
             assert_eq!(step(&backup, &around, minute, at(now)), Decision::Rest, "deleted: {phase:?}");
         }
-        let failed = Requests { is_open: false, failed: Some(at(0)) };
+        let failed = Requests { failed: Some(at(0)), ..Requests::default() };
         for unset in [Duration::ZERO, Duration::from_secs(-5)] {
             let around = ExpiryFacts { requests: failed, ..ExpiryFacts::default() };
             let decided = step(&over(), &around, unset, at(10));
@@ -392,10 +402,45 @@ mod tests {
             backup.status.expiration = Some(Time::new(at(end)));
             let around = || ExpiryFacts { keepers: vec![keeper.clone()], ..ExpiryFacts::default() };
             assert_eq!(step(&backup, &around(), Duration::ZERO, at(now)), expected, "{what}");
-            let asked = Requests { is_open: true, failed: None };
+            let asked = Requests { is_open: true, ..Requests::default() };
             let decided = step(&backup, &ExpiryFacts { requests: asked, ..around() }, Duration::ZERO, at(now));
             assert_eq!(decided, Decision::Rest, "its deletion is asked for: {what}");
         }
+    }
+
+    #[test]
+    fn what_expiry_has_asked_for_goes_only_while_nothing_keeps_it() {
+        let asked = Requests { is_open: true, may_be_withdrawn: true, ..Requests::default() };
+        let facts = || ExpiryFacts { requests: asked, ..ExpiryFacts::default() };
+        let kept = || ExpiryFacts { keepers: vec![Keeper::Hold(Hold::Forever)], ..facts() };
+        let elsewhere = || ExpiryFacts { elsewhere: Some("c".into()), ..facts() };
+        let read = || ExpiryFacts { restore: Some("r".into()), ..facts() };
+        let obstacle = Some(Obstacle::ReadOnly("main".into()));
+        for (what, around, now, expected) in [
+            ("nothing keeps it", facts(), 10, ExpiryOutcome::Going),
+            ("a restore reads it", read(), 10, ExpiryOutcome::Going),
+            ("nothing can be deleted", ExpiryFacts { obstacle, ..facts() }, 10, ExpiryOutcome::Going),
+            ("it is held since", kept(), 10, ExpiryOutcome::Kept),
+            ("another cluster has it again", elsewhere(), 10, ExpiryOutcome::Elsewhere { cluster: "c".into() }),
+            ("its time was moved", facts(), -10, ExpiryOutcome::Goes(at(0))),
+            (
+                "its location was found anew",
+                ExpiryFacts { spared_until: Some(at(20)), ..facts() },
+                10,
+                ExpiryOutcome::Goes(at(20)),
+            ),
+        ] {
+            assert_eq!(becomes(&over(), &around, at(now)), expected, "{what}");
+            let for_good = Requests { may_be_withdrawn: false, ..asked };
+            let around = ExpiryFacts { requests: for_good, ..around };
+            assert_eq!(becomes(&over(), &around, at(now)), ExpiryOutcome::Going, "a user has asked: {what}");
+        }
+        let mut running = over();
+        running.status.phase = Some(BackupPhase::InProgress);
+        assert_eq!(becomes(&running, &kept(), at(10)), ExpiryOutcome::Going);
+        let until = at(10 + 2 * 86_400);
+        let prolonged = Step::Prolong { until, by: kept().keepers, note: None };
+        assert_eq!(step(&over(), &kept(), Duration::ZERO, at(10)), Decision::Do(prolonged));
     }
 
     #[test]

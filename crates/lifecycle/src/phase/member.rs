@@ -8,7 +8,7 @@ use lifeboat_api::Backup;
 pub struct ScheduleMember<'b> {
     /// The backup.
     pub backup: &'b Backup,
-    /// Tells that there is a request to delete it.
+    /// Tells that there is a request to delete it which is not withdrawn when rules keep it.
     pub deletion_is_asked: bool,
     /// Tells that its location can be read: otherwise nobody knows that it is there still.
     pub is_readable: bool,

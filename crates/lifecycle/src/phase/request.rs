@@ -41,6 +41,8 @@ pub fn is_meant(request: &DeleteBackupRequest, backup: &Backup) -> bool {
 pub struct Requests {
     /// True when one is not processed yet: the deletion is asked for, and not refused.
     pub is_open: bool,
+    /// True when expiry alone has asked, and the deletion has not begun: it is withdrawn where something keeps the backup.
+    pub may_be_withdrawn: bool,
     /// Time at which the newest of the failed requests was made.
     pub failed: Option<Timestamp>,
 }
@@ -79,16 +81,35 @@ impl<'r> ByBackup<'r> {
     /// The requests for this very backup.
     pub fn of(&self, backup: &Backup) -> Requests {
         let mut found = Requests::default();
+        let mut is_for_good = deletion_has_begun(backup);
         for request in self.meant(backup) {
             match request.status.phase {
                 Some(DeleteBackupRequestPhase::Processed) => {
                     found.failed = found.failed.max(request.metadata.creation_timestamp.map(Time::timestamp));
                 }
-                _ => found.is_open = true,
+                _ => {
+                    found.is_open = true;
+                    is_for_good |= !is_of_expiry(request);
+                }
             }
         }
+        found.may_be_withdrawn = found.is_open && !is_for_good;
         found
     }
+}
+
+impl Requests {
+    /// Returns true if the backup goes, whatever would keep it. One that expiry alone has asked for is there until its deletion begins.
+    #[must_use]
+    pub fn are_for_good(&self) -> bool {
+        self.is_open && !self.may_be_withdrawn
+    }
+}
+
+/// Returns true if expiry has made a request whose deletion has not begun.
+#[must_use]
+pub fn is_of_expiry(request: &DeleteBackupRequest) -> bool {
+    is_new(request) && request.metadata.says_true(well_known::ANNOTATION_BY_EXPIRY)
 }
 
 /// Time limit for a deletion that waits for claims that have no volume yet.
@@ -172,8 +193,11 @@ pub fn restore_waited_for(request: &DeleteBackupRequest) -> Option<&str> {
 
 /// The text of an annotation of a request that has not begun.
 fn told<'r>(request: &'r DeleteBackupRequest, annotation: &str) -> Option<&'r str> {
-    let is_new = matches!(request.status.phase, None | Some(DeleteBackupRequestPhase::New));
-    request.metadata.annotations.get(annotation).filter(|_| is_new).map(String::as_str)
+    request.metadata.annotations.get(annotation).filter(|_| is_new(request)).map(String::as_str)
+}
+
+fn is_new(request: &DeleteBackupRequest) -> bool {
+    matches!(request.status.phase, None | Some(DeleteBackupRequestPhase::New))
 }
 
 /// Says in a request for which restore it waits.
@@ -320,6 +344,38 @@ mod tests {
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
+    }
+
+    #[test]
+    fn a_deletion_that_expiry_alone_has_asked_for_may_be_withdrawn_until_it_begins() {
+        use DeleteBackupRequestPhase::{InProgress, New, Processed};
+        let request = |by_expiry: bool, phase| {
+            let mut request = DeleteBackupRequest::default();
+            request.spec.backup_name = "b".into();
+            request.status.phase = phase;
+            let note = (well_known::ANNOTATION_BY_EXPIRY.to_owned(), by_expiry.to_string());
+            request.metadata.annotations = [note].into();
+            request
+        };
+        let of = |backup: &Backup, requests: &[DeleteBackupRequest]| {
+            let found = requests.iter().collect::<ByBackup<'_>>().of(backup);
+            (found.is_open, found.may_be_withdrawn, found.are_for_good())
+        };
+        let mut backup = Backup::default();
+        backup.metadata.name = "b".into();
+        for (requests, expected) in [
+            (vec![], (false, false, false)),
+            (vec![request(true, Some(Processed))], (false, false, false)),
+            (vec![request(true, None)], (true, true, false)),
+            (vec![request(true, Some(New)), request(false, Some(Processed))], (true, true, false)),
+            (vec![request(true, Some(InProgress))], (true, false, true)),
+            (vec![request(false, None)], (true, false, true)),
+            (vec![request(true, None), request(false, None)], (true, false, true)),
+        ] {
+            assert_eq!(of(&backup, &requests), expected, "{requests:?}");
+        }
+        backup.status.phase = Some(lifeboat_api::BackupPhase::Deleting);
+        assert_eq!(of(&backup, &[request(true, None)]), (true, false, true), "it may be half gone");
     }
 
     #[test]

@@ -9,10 +9,13 @@ use crate::world::Meta;
 use concerns::Concerns;
 use jiff::SignedDuration;
 use keepers::Keepers;
-use lifeboat_api::{Backup, Time};
+use lifeboat_api::{Backup, DeleteBackupRequest, NamespacedName, Time};
 use lifeboat_lifecycle::phase::expiry::{self, ExpiryFacts, ExpiryOutcome, Obstacle, is_to_be_recorded};
+use lifeboat_lifecycle::phase::request::{is_meant, is_of_expiry};
 use lifeboat_lifecycle::phase::writable::spares_until;
 use lifeboat_lifecycle::phase::{Decision, facts};
+use std::cell::LazyCell;
+use std::collections::HashSet;
 
 impl Planner<'_> {
     pub(super) fn expiries(&mut self) {
@@ -46,16 +49,7 @@ impl Planner<'_> {
         if let Some(unvalidated) = known.as_ref().filter(|location| self.is_unvalidated(location)).map(Meta::key) {
             return self.note(|_| (key.object(), Reason::Unvalidated(unvalidated)));
         }
-        let elsewhere = concerns.elsewhere(backup, known.as_ref(), now);
-        let around = ExpiryFacts {
-            obstacle: Obstacle::of(location),
-            requests: concerns.requests_for(backup),
-            keepers: keepers.of(backup, elsewhere.is_some(), now),
-            restore: concerns.restore_of(backup).map(|restore| restore.metadata.name.clone()),
-            elsewhere,
-            spared_until: known.as_ref().and_then(|location| spares_until(location, now)),
-            note: keepers.note(backup),
-        };
+        let around = self.expiry_facts(backup, keepers, concerns);
         let (is_kept, is_over) = (!around.keepers.is_empty(), facts::expiration(backup).is_some_and(|end| end <= now));
         let (becomes, decision) = expiry::decide(backup, &around, options.expiry_frequency, now);
         match becomes {
@@ -87,6 +81,37 @@ impl Planner<'_> {
         if self.may_begin(&key) {
             self.add(key, ServerStep::Expire(Box::new(backup.clone()), known.map(Box::new), step));
         }
+    }
+
+    fn expiry_facts(&self, backup: &Backup, keepers: &Keepers<'_>, concerns: &Concerns<'_>) -> ExpiryFacts {
+        let (location, now) = (self.location_of(backup), self.view.now.0);
+        let known = location.as_ref().ok().copied();
+        let elsewhere = concerns.elsewhere(backup, known, now);
+        ExpiryFacts {
+            spared_until: known.and_then(|location| spares_until(location, now)),
+            obstacle: Obstacle::of(location),
+            requests: concerns.requests_for(backup),
+            keepers: keepers.of(backup, elsewhere.is_some(), now),
+            restore: concerns.restore_of(backup).map(|restore| restore.metadata.name.clone()),
+            elsewhere,
+            note: keepers.note(backup),
+        }
+    }
+
+    /// The requests that expiry withdraws: since it asked for the deletion, which has not begun, something has come to keep the backup, or
+    /// its time is not over any more. A request may have waited for weeks, and what the backup was to go for may be gone.
+    pub(super) fn withdrawn_requests(&self) -> HashSet<NamespacedName> {
+        let (world, now) = (self.view.world, self.view.now.0);
+        let concerns = Concerns::of(world);
+        let keepers = LazyCell::new(|| Keepers::new(world, &concerns, self.view.options));
+        let stays = |request: &&DeleteBackupRequest| {
+            let backup = world.backups.get(&request.beside(&request.spec.backup_name));
+            backup.filter(|backup| is_meant(request, backup)).is_some_and(|backup| {
+                expiry::becomes(backup, &self.expiry_facts(backup, &keepers, &concerns), now) != ExpiryOutcome::Going
+            })
+        };
+        let of_expiry = world.delete_requests.iter().filter(|request| is_of_expiry(request));
+        of_expiry.filter(stays).map(Meta::key).collect()
     }
 
     /// Notes, in a plan that explains, what keeps a backup whose expiration was moved: without that its time would be over.

@@ -12,6 +12,7 @@ use lifeboat_lifecycle::phase::expiry::Step as E;
 use lifeboat_lifecycle::phase::keep::Keeper;
 use lifeboat_lifecycle::phase::kept_backups::rules_of;
 use lifeboat_lifecycle::phase::kept_by::InForce;
+use lifeboat_lifecycle::phase::request::is_of_expiry;
 use lifeboat_lifecycle::phase::schedule::{ScheduledRun, Step as S, run_name};
 use lifeboat_lifecycle::phase::taken_over::{is_of_another_cluster, note_source_cluster, note_taken_over};
 use lifeboat_lifecycle::phase::writable::note_writable;
@@ -246,8 +247,8 @@ impl Site {
         let mut request = DeleteBackupRequest { metadata, ..DeleteBackupRequest::default() };
         request.metadata.creation_timestamp = Some(Time::new(now));
         if by == Asker::Expiry {
-            let waits = (well_known::ANNOTATION_WAIT_FOR_RESTORES.to_owned(), "true".to_owned());
-            request.metadata.annotations = [waits].into();
+            let by_expiry = (well_known::ANNOTATION_BY_EXPIRY.to_owned(), "true".to_owned());
+            request.metadata.annotations = [by_expiry].into();
         }
         request.spec.backup_name = backup.to_owned();
         self.world.delete_requests.put(request);
@@ -269,11 +270,17 @@ impl Site {
             self.world.delete_requests.put(request);
             return End::Done;
         }
+        let is_of_expiry = is_of_expiry(&request);
+        if is_of_expiry && shared.dice.one_in(3) {
+            return End::Failed("claims have no volume yet");
+        }
         if shared.dice.one_in(60) {
             return End::Killed;
         }
-        // Of what expiry asks for the model knows since then.
-        if let Some(saved) = shared.promise.saved.get(&name) {
+        if is_of_expiry {
+            let actor = Actor { synced: self.synced, ..self.actor.clone() };
+            shared.promise.goes(&name, &actor, shared.now);
+        } else if let Some(saved) = shared.promise.saved.get(&name) {
             assert!(!saved.is_held, "{name} is held, and a user deletes it");
             let group = saved.of.clone();
             shared.promise.saved.remove(&name);
@@ -416,8 +423,6 @@ impl Site {
                     if end.duration_since(now) > CLOCK_SKEW {
                         return End::Failed("the clock of the API server says that its time is not over");
                     }
-                    let actor = Actor { synced: self.synced, ..self.actor.clone() };
-                    shared.promise.goes(&name, &actor, now);
                     self.ask(&name, Asker::Expiry, now);
                     return End::Done;
                 }
