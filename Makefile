@@ -26,7 +26,7 @@ test-e2e: ## the tests of the whole program, on a real control plane; NAMES=rest
 test-node: ## the tests with containers and volumes, on a real node, as root on Linux; NAMES=hooks for some
 	cargo xtask test-node $(NAMES)
 
-test-long: ## plugins that people use; older kopias and kubectl; a dashboard on a backup; commands and servers killed at 1,000 random requests; a soak of servers; volumes on a node whose movers are killed (as root); about two hours; LIFEBOAT_SEED=N, LIFEBOAT_KILLS=M and LIFEBOAT_BACKUPS=M for a part
+test-long: ## plugins that people use; older versions of kopia and kubectl; a dashboard on a backup; commands and servers killed at 1,000 random requests; a soak of servers; volumes on a node whose movers are killed (as root); about two hours; LIFEBOAT_SEED=N, LIFEBOAT_KILLS=M and LIFEBOAT_BACKUPS=M for a part
 	cargo xtask test-long
 
 flaky: ## the tests of the whole program ROUNDS times (5) while half the cores are busy, and which failed in which rounds; NAMES=backup:: for some

@@ -4,7 +4,7 @@ use crate::{cargo, edges, setup};
 use anyhow::{Context, Result, bail};
 use lifeboat_testbed::{
     ControlPlane, Ec2Server, KOPIA_VERSIONS, KUBECTL_VERSIONS, Node, OLD_KOPIA_VERSIONS, REAL_PLUGINS, S3Server,
-    Terminal, VeleroPrograms, dashboard, helm, in_namespaces, informers, kopia, kubectl_program,
+    Terminal, VeleroPrograms, build_kopia, build_kubectl, dashboard, helm, in_namespaces, informers,
     plugin_fixture_that_detects_races,
 };
 use std::fs::File;
@@ -22,7 +22,7 @@ pub(crate) fn all() -> Result<()> {
     crate::timed("helm", || helm().map(drop))?;
     crate::timed("informers", || informers().map(drop))?;
     for version in KOPIA_VERSIONS {
-        crate::timed(&format!("kopia {version}"), || kopia(version).map(drop))?;
+        crate::timed(&format!("kopia {version}"), || build_kopia(version).map(drop))?;
     }
     build_program()?;
     let bed = Bed::start()?;
@@ -36,7 +36,8 @@ pub(crate) fn all() -> Result<()> {
     println!(
         "-- deferred to make test-long: plugins that people use ({plugins}), first calls of a plugin under the detector of races, an \
          object of 1 GiB through a plugin, commands and servers killed at random requests, servers that make 500 backups while they are killed, \
-         two clusters on one bucket that take other random steps, the oldest and the newest kubectl on a sandbox, older kopias, a dashboard on a backup, Velero's server and node agent in turn with ours, {HISTORIES} histories of kills while volumes \
+         two clusters on one bucket that take other random steps, the oldest and the newest kubectl on a sandbox, older versions of kopia, \
+         a dashboard on a backup, Velero's server and node agent in turn with ours, {HISTORIES} histories of kills while volumes \
          move"
     );
     Ok(())
@@ -49,10 +50,10 @@ pub(crate) fn long() -> Result<()> {
     }
     crate::timed("plugin that detects races", || plugin_fixture_that_detects_races().map(drop))?;
     for version in KUBECTL_VERSIONS {
-        crate::timed(&format!("kubectl {version}"), || kubectl_program(version).map(drop))?;
+        crate::timed(&format!("kubectl {version}"), || build_kubectl(version).map(drop))?;
     }
     for version in OLD_KOPIA_VERSIONS {
-        crate::timed(&format!("kopia {version}"), || kopia(version).map(drop))?;
+        crate::timed(&format!("kopia {version}"), || build_kopia(version).map(drop))?;
     }
     crate::timed("EC2 server", || Ec2Server::ensure().map(drop))?;
     Terminal::ensure()?;
@@ -175,7 +176,7 @@ pub(crate) fn on_this_node(names: &[String]) -> Result<()> {
 
 /// Tests that run at once for each core: some wait for other programs, for a Lease or for the next look. With more of them all cores are busy
 /// all the time, and each takes so much longer that waits run out.
-const THREADS_OF_A_CORE: usize = 2;
+const TEST_THREADS_PER_CORE: usize = 2;
 
 /// A control plane and an S3 server for all tests, and the path of the program.
 struct Bed {
@@ -203,7 +204,7 @@ impl Bed {
         command.env("LIFEBOAT_TEST_S3_SECRET", self.s3.secret_key());
         if std::env::var_os("RUST_TEST_THREADS").is_none() {
             let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
-            command.env("RUST_TEST_THREADS", (THREADS_OF_A_CORE * cores).to_string());
+            command.env("RUST_TEST_THREADS", (TEST_THREADS_PER_CORE * cores).to_string());
         }
         command
     }

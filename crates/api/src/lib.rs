@@ -31,6 +31,7 @@ mod schedule;
 mod scheduled;
 mod schema;
 mod selector;
+mod server_container;
 mod time;
 mod unsupported;
 pub mod well_known;
@@ -86,6 +87,7 @@ pub use retention::Retention;
 pub use schedule::{Schedule, SchedulePhase, ScheduleSpec, ScheduleStatus};
 pub use scheduled::DEFAULT_SHRINK_THRESHOLD;
 pub use selector::{LabelSelector, LabelSelectorRequirement};
+pub use server_container::{known_server_container, server_container};
 pub use time::Time;
 pub use unsupported::UnsupportedPart;
 

@@ -62,6 +62,12 @@ impl ObjectMeta {
         NamespacedName { namespace: self.namespace.clone(), name: self.name.clone() }
     }
 
+    /// The finalizers without this one.
+    #[must_use]
+    pub fn finalizers_without(&self, finalizer: &str) -> Vec<&str> {
+        self.finalizers.iter().map(String::as_str).filter(|other| *other != finalizer).collect()
+    }
+
     /// Tells whether an annotation says `true`: a switch that is on.
     #[must_use]
     pub fn says_true(&self, annotation: &str) -> bool {

@@ -52,7 +52,7 @@ impl PreviewedVolume {
         Self {
             name: decided.name(),
             volume: decided.volume.clone(),
-            done: verdict.done(),
+            done: verdict.method.describe(),
             reason: verdict.reason(),
             advice: verdict.advice().or(needs_mover),
         }

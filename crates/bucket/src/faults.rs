@@ -1,13 +1,13 @@
 //! Stores for tests that fail where a test wants them to.
 
 mod deadly;
+mod decorator;
 #[cfg(test)]
 mod troubled;
 mod unconditional;
-mod wrapper;
 
 pub use deadly::Deadly;
+pub use decorator::StoreDecorator;
 #[cfg(test)]
 pub(crate) use troubled::{PlannedOutcome, Troubled};
-pub use unconditional::Unconditional;
-pub use wrapper::StoreWrapper;
+pub use unconditional::{PutCondition, Unconditional};

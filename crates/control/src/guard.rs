@@ -12,6 +12,7 @@
 
 use crate::own_pod::OwnPod;
 use lifeboat_api::well_known::LABEL_DEPLOY;
+use lifeboat_api::{known_server_container, server_container};
 use lifeboat_cluster::{Cluster, ClusterError, ListRequest};
 use lifeboat_object::ApiResource;
 use serde_json::Value;
@@ -21,8 +22,8 @@ use tokio_util::sync::CancellationToken;
 
 /// Pause between two looks at the pods.
 const PAUSE: Duration = Duration::from_secs(3);
-/// Velero's program, and the last part of its image's name.
-const PROGRAM: &str = "velero";
+/// The value of [`LABEL_DEPLOY`] that Velero's installer gives to the server.
+const DEPLOYED: &str = "velero";
 
 /// The marks by which this server finds its own pod among those of the namespace.
 #[derive(Clone, Copy, Debug)]
@@ -90,7 +91,8 @@ fn strangers(pods: &[Value], own: OwnPodMarks<'_>) -> Vec<String> {
     let name = |pod: &Value| pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     let own = pods.iter().find(|pod| own.is(pod)).map(server_image);
     let runs = |pod: &&Value| !matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
-    let server = |pod: &&Value| pod["metadata"]["labels"][LABEL_DEPLOY] == PROGRAM || serving(pod).is_some();
+    let server =
+        |pod: &&Value| pod["metadata"]["labels"][LABEL_DEPLOY] == DEPLOYED || known_server_container(pod).is_some();
     let stranger = |pod: &&Value| own.as_ref().is_none_or(|own| server_image(pod) != *own);
     pods.iter().filter(runs).filter(server).filter(stranger).map(name).collect()
 }
@@ -125,32 +127,6 @@ pub async fn own_image(own: &OwnPod, namespace: &str, cluster: &Cluster) -> Opti
 /// The image of the server's container; of the first one when none is known for a server.
 fn server_image(pod: &Value) -> &str {
     server_container(pod)["image"].as_str().unwrap_or_default()
-}
-
-/// The container of the server in a pod; the first one when none is known for a server.
-pub(crate) fn server_container(pod: &Value) -> &Value {
-    serving(pod).unwrap_or(&pod["spec"]["containers"][0])
-}
-
-/// The container that runs a server of Velero, or of ours, which goes by the same name.
-fn serving(pod: &Value) -> Option<&Value> {
-    pod["spec"]["containers"].as_array().into_iter().flatten().find(|container| is_server(container))
-}
-
-/// Returns true if a container is given the command `server`, and its program or its image has Velero's name. The words
-/// are looked at one by one, because a shell may stand before them.
-fn is_server(container: &Value) -> bool {
-    let given = ["command", "args"].into_iter().filter_map(|field| container[field].as_array()).flatten();
-    let words: Vec<&str> = given.filter_map(Value::as_str).flat_map(str::split_whitespace).collect();
-    let Some(at) = words.iter().position(|word| *word == "server") else { return false };
-    // The node agent has a command of this name too, and none of a server's work.
-    if words[..at].contains(&"node-agent") {
-        return false;
-    }
-    let image = container["image"].as_str().unwrap_or_default();
-    let image = image.split_once('@').map_or(image, |(name, _)| name);
-    let image = image.rsplit('/').next().unwrap_or_default();
-    words[..at].iter().any(|word| word.rsplit('/').next() == Some(PROGRAM)) || image.split(':').next() == Some(PROGRAM)
 }
 
 fn pods() -> ApiResource {
@@ -232,33 +208,6 @@ mod tests {
             (None, "node-1", unknown),
         ] {
             assert_eq!(hint(&pods, OwnPodMarks { pod: own.as_ref(), identity }), expected, "{own:?} {identity}");
-        }
-    }
-
-    #[test]
-    fn a_server_is_known_by_what_it_runs() {
-        let container = |image: &str, command: Value, args: Value| json!({"name": "velero", "image": image, "command": command, "args": args});
-        let none = Value::Null;
-        for (container, expected) in [
-            // As Velero's installer and its Helm chart write it.
-            (container("velero/velero:v1.18.2", json!(["/velero"]), json!(["server", "--features="])), true),
-            // Of a mirror, under another name, by digest, by the image's own command.
-            (container("example.com/oadp-rhel9@sha256:0", json!(["/velero"]), json!(["server"])), true),
-            (container("example.com:5000/mirror/velero@sha256:0", none.clone(), json!(["server"])), true),
-            (container("example.com:5000/mirror/velero:v1@sha256:0", none.clone(), json!(["server"])), true),
-            (container("velero", none.clone(), json!(["--log-level", "debug", "server"])), true),
-            (container("x", json!(["/velero", "server"]), none.clone()), true),
-            (container("x", json!(["/bin/sh", "-c"]), json!(["exec /velero server --features="])), true),
-            // Not a server, or not Velero's.
-            (container("velero/velero:v1.18.2", json!(["/velero"]), json!(["node-agent", "server"])), false),
-            (container("velero/velero:v1.18.2", json!(["/velero"]), json!(["backup", "create", "b"])), false),
-            (container("velero/velero:v1.18.2", none.clone(), none.clone()), false),
-            (container("example.com/shop:v1", json!(["/shop"]), json!(["server"])), false),
-            (container("example.com/velero/ui:v1", none.clone(), json!(["server"])), false),
-            (container("example.com:5000/lifeboat", json!(["/lifeboat"]), json!(["server"])), false),
-            (none.clone(), false),
-        ] {
-            assert_eq!(is_server(&container), expected, "{container}");
         }
     }
 

@@ -9,8 +9,8 @@
 mod held;
 mod transfers;
 
-use self::held::held_by;
-use crate::work::restore::{LocatedBackup, clean_up, patch_without};
+use self::held::list_with_finalizer;
+use crate::work::restore::{LocatedBackup, clean_up, removal_of_finalizer};
 use crate::work::{Context, StepError};
 use lifeboat_api::{Backup, BackupStorageLocation, ObjectMeta, Restore};
 use lifeboat_client::{SERVER_LEASE, api_resource};
@@ -82,7 +82,7 @@ pub(crate) async fn let_all_go(context: &Context, cancel: &CancellationToken) ->
 
 async fn let_go(context: &Context) {
     loop {
-        match held_by(context, &api_resource::<Restore>(), FINALIZER).await {
+        match list_with_finalizer(context, &api_resource::<Restore>(), FINALIZER).await {
             Ok(held) if held.is_empty() => match transfers::let_go(context).await {
                 Ok(true) => return,
                 Ok(false) => {}
@@ -122,7 +122,7 @@ async fn let_one_go(context: &Context, meta: &ObjectMeta) -> Result<(), StepErro
         }
         Err(why) => {
             tracing::warn!(restore = name, "it cannot be read ({why}): it goes, and its files stay in the bucket");
-            let patch = patch_without(meta, FINALIZER);
+            let patch = removal_of_finalizer(meta, FINALIZER);
             context.client.patch::<Restore>(name, &patch).await.map_err(StepError::from)
         }
     };

@@ -213,7 +213,7 @@ pub(crate) fn folder(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lifeboat_bucket::faults::StoreWrapper;
+    use lifeboat_bucket::faults::StoreDecorator;
     use lifeboat_bucket::{Body, Memory, Page};
     use std::sync::{Arc, Mutex};
 
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[async_trait::async_trait]
-    impl StoreWrapper for Velero {
+    impl StoreDecorator for Velero {
         fn inner(&self) -> &dyn BlobStore {
             &self.inner
         }
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[async_trait::async_trait]
-    impl StoreWrapper for Deleting {
+    impl StoreDecorator for Deleting {
         fn inner(&self) -> &dyn BlobStore {
             &self.inner
         }
@@ -342,7 +342,7 @@ mod tests {
     struct EmptyPages(Memory);
 
     #[async_trait::async_trait]
-    impl StoreWrapper for EmptyPages {
+    impl StoreDecorator for EmptyPages {
         fn inner(&self) -> &dyn BlobStore {
             &self.0
         }

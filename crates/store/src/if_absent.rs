@@ -80,16 +80,19 @@ impl Store {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use lifeboat_bucket::faults::Unconditional;
+    use lifeboat_bucket::faults::{PutCondition, Unconditional};
     use std::sync::Arc;
 
-    pub(crate) fn unconditional(refuses: bool) -> Store {
-        slow(refuses, Duration::from_millis(300))
+    pub(crate) fn unconditional(condition: PutCondition) -> Store {
+        slow(condition, Duration::from_millis(300))
     }
 
-    pub(crate) fn slow(refuses: bool, slow: Duration) -> Store {
-        let store = Store::new(Arc::new(Unconditional::new(refuses, slow)));
-        store.with_conditional_puts(if refuses { ConditionalPuts::Kept } else { ConditionalPuts::Ignored })
+    pub(crate) fn slow(condition: PutCondition, slow: Duration) -> Store {
+        let store = Store::new(Arc::new(Unconditional::new(condition, slow)));
+        store.with_conditional_puts(match condition {
+            PutCondition::Refused => ConditionalPuts::Kept,
+            PutCondition::Ignored => ConditionalPuts::Ignored,
+        })
     }
 
     fn kind(put: Result<(), StoreError>) -> Option<ErrorKind> {
@@ -102,8 +105,8 @@ pub(crate) mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn one_of_several_writers_wins_where_a_store_keeps_no_conditions() {
-        for refuses in [true, false] {
-            let store = unconditional(refuses);
+        for condition in [PutCondition::Refused, PutCondition::Ignored] {
+            let store = unconditional(condition);
             let put = |text: &'static str, later: u64| {
                 let store = store.clone();
                 async move {
@@ -113,7 +116,7 @@ pub(crate) mod tests {
             };
             let outcomes = tokio::join!(put("a", 0), put("b", 100), put("c", 200), put("d", 900));
             let exists = Some(ErrorKind::Exists);
-            assert_eq!(outcomes, (exists, exists, None, exists), "{refuses}");
+            assert_eq!(outcomes, (exists, exists, None, exists), "{condition:?}");
             assert_eq!(store.read("k").await.unwrap().as_deref(), Some(b"c".as_slice()));
             assert_eq!(put("e", 0).await, exists);
         }
@@ -121,7 +124,7 @@ pub(crate) mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_put_that_was_too_slow_proves_nothing() {
-        let store = slow(true, Duration::from_secs(4));
+        let store = slow(PutCondition::Refused, Duration::from_secs(4));
         let put = store.put_if_absent("k", Bytes::from_static(b"a")).await;
         assert_eq!(kind(put), Some(ErrorKind::Transient));
     }

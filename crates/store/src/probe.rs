@@ -74,13 +74,14 @@ mod tests {
     use crate::if_absent::tests::unconditional;
     use crate::{ClaimOutcome, ClaimRequest};
     use jiff::Timestamp;
+    use lifeboat_bucket::faults::PutCondition;
 
     #[tokio::test(start_paused = true)]
     async fn a_store_without_conditions_is_found_and_backups_are_claimed_there() {
         for (store, expected) in [
             (Store::in_memory(), ProbeResult::Kept),
-            (unconditional(true), ProbeResult::Refused),
-            (unconditional(false), ProbeResult::Ignored),
+            (unconditional(PutCondition::Refused), ProbeResult::Refused),
+            (unconditional(PutCondition::Ignored), ProbeResult::Ignored),
         ] {
             assert_eq!(store.probe("1").await.unwrap(), expected);
             assert!(!store.exists(&probe_key("1")).await.unwrap(), "{expected:?}");

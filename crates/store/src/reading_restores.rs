@@ -1,7 +1,7 @@
 //! The restores that read a backup, as their claims say it: also those of other clusters and namespaces, and of commands, of which no
 //! server has a Restore.
 
-use crate::restore_claim::CUT_OFF;
+use crate::restore_claim::{CUT_OFF_AGE, ReadRestoreClaim};
 use crate::{Store, StoreError};
 use futures::StreamExt;
 use jiff::Timestamp;
@@ -27,9 +27,9 @@ impl Store {
     /// # Errors
     /// [`StoreError::Bucket`] when the restores cannot be listed, or a claim of the last month is there and does not come.
     pub async fn reading_restores(&self, now: Timestamp) -> Result<Vec<ReadingRestore>, StoreError> {
-        let mut claims = self.restore_claims().await?;
+        let mut claims = self.read_restore_claims().await?;
         let mut readers = Vec::new();
-        while let Some((restore, claim)) = claims.next().await {
+        while let Some(ReadRestoreClaim { restore, claim }) = claims.next().await {
             let claim = match claim {
                 Ok(Some(claim)) => claim,
                 Ok(None) => continue,
@@ -45,7 +45,7 @@ impl Store {
                 Err(e) => return Err(e),
             };
             // Neither a restore that waits for ever nor a clock that is far ahead keeps a backup for ever.
-            let latest = claim.claimed.min(now).checked_add(CUT_OFF).unwrap_or(Timestamp::MAX);
+            let latest = claim.claimed.min(now).checked_add(CUT_OFF_AGE).unwrap_or(Timestamp::MAX);
             let until = claim.reads_until.map(|until| until.min(latest));
             if let Some(until) = until.filter(|until| *until > now && !claim.backup.is_empty()) {
                 readers.push(ReadingRestore { restore, claim, until });
@@ -64,7 +64,7 @@ impl Store {
             Entry::Object(found) if found.key == key => found.modified.and_then(|at| Timestamp::try_from(at).ok()),
             _ => None,
         });
-        Ok(written.is_some_and(|written| now.duration_since(written) > CUT_OFF))
+        Ok(written.is_some_and(|written| now.duration_since(written) > CUT_OFF_AGE))
     }
 
     /// Notes in the claim of this very restore until when it reads its backup, unless it gives another sign of life before; `None` when it
@@ -91,7 +91,7 @@ mod tests {
     use crate::restore_claim::{BackupReading, RestoreOwner};
     use async_trait::async_trait;
     use jiff::SignedDuration;
-    use lifeboat_bucket::faults::StoreWrapper;
+    use lifeboat_bucket::faults::StoreDecorator;
     use lifeboat_bucket::{BucketError, ByteStream, ErrorKind, Memory, PutOptions};
     use std::ops::Range;
     use std::sync::Arc;
@@ -106,7 +106,7 @@ mod tests {
     struct Locked(Arc<Memory>);
 
     #[async_trait]
-    impl StoreWrapper for Locked {
+    impl StoreDecorator for Locked {
         fn inner(&self) -> &dyn BlobStore {
             &*self.0
         }
@@ -123,9 +123,9 @@ mod tests {
         bucket.set_modified(&restore_claim_key("r"), SystemTime::UNIX_EPOCH);
         let written = Timestamp::UNIX_EPOCH;
         let store = Store::new(Arc::new(Locked(bucket)));
-        let error = store.reading_restores(written + CUT_OFF).await.unwrap_err().to_string();
+        let error = store.reading_restores(written + CUT_OFF_AGE).await.unwrap_err().to_string();
         assert!(error.contains(&restore_claim_key("r")) && error.ends_with("it is archived"), "{error}");
-        let later = written + CUT_OFF + SignedDuration::from_secs(1);
+        let later = written + CUT_OFF_AGE + SignedDuration::from_secs(1);
         assert_eq!(store.reading_restores(later).await.unwrap(), []);
     }
 

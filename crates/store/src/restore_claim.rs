@@ -18,7 +18,7 @@ use tokio::time::sleep;
 const ABANDONED: SignedDuration = SignedDuration::from_hours(20);
 
 /// The age of a claim at which its restore is taken to have been cut off, where nothing says that it has ended. It may be running before.
-pub(crate) const CUT_OFF: SignedDuration = SignedDuration::from_hours(30 * 24);
+pub(crate) const CUT_OFF_AGE: SignedDuration = SignedDuration::from_hours(30 * 24);
 
 /// A restore, as the owner of files in the bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +46,15 @@ pub struct BackupReading {
     pub backup_uid: String,
     /// Until when, unless the restore gives another sign of life before.
     pub until: Timestamp,
+}
+
+/// The claim of a restore, as it was read.
+#[derive(Debug)]
+pub(crate) struct ReadRestoreClaim {
+    /// The name of the restore.
+    pub(crate) restore: String,
+    /// Its claim; `None` when there is none.
+    pub(crate) claim: Result<Option<RestoreClaim>, StoreError>,
 }
 
 /// The result of deleting the files of a restore.
@@ -172,7 +181,7 @@ impl Store {
                 let written = results.modified.and_then(|at| Timestamp::try_from(at).ok()).unwrap_or(claim.claimed);
                 Ok(now.duration_since(written) >= ABANDONED)
             }
-            Err(e) if e.is_not_found() => Ok(age >= CUT_OFF),
+            Err(e) if e.is_not_found() => Ok(age >= CUT_OFF_AGE),
             Err(e) => Err(e.into()),
         }
     }
@@ -187,16 +196,14 @@ impl Store {
         serde_json::from_slice(&bytes).map(Some).map_err(|e| StoreError::Sidecar { key, source: e.into() })
     }
 
-    /// The claims of all restores of this location, each beside the name of its restore, as they come.
+    /// Reads the claims of all restores of this location, in no order.
     ///
     /// # Errors
     /// [`StoreError::Bucket`] when the restores cannot be listed.
-    pub(crate) async fn restore_claims(
-        &self,
-    ) -> Result<BoxStream<'_, (String, Result<Option<RestoreClaim>, StoreError>)>, StoreError> {
-        let claims = self.folders_below(RESTORES).await?.into_iter().map(move |name| async move {
-            let claim = self.restore_claim(&name).await;
-            (name, claim)
+    pub(crate) async fn read_restore_claims(&self) -> Result<BoxStream<'_, ReadRestoreClaim>, StoreError> {
+        let claims = self.folders_below(RESTORES).await?.into_iter().map(move |restore| async move {
+            let claim = self.restore_claim(&restore).await;
+            ReadRestoreClaim { restore, claim }
         });
         Ok(futures::stream::iter(claims).buffer_unordered(AT_ONCE).boxed())
     }
@@ -251,7 +258,8 @@ impl Store {
     }
 
     /// Deletes the files that are left of restores whose time is over. `is_left` tells of a claim if it is of a restore
-    /// of the caller's that is gone; it is asked only about restores whose time is over. Gives the names.
+    /// of the caller's that is gone; it is asked only about restores whose time is over. A restore of the name may be made again
+    /// while it is asked: the files of a name stay whose claim is another one then. Gives the names.
     ///
     /// # Errors
     /// [`StoreError::Bucket`] when the restores cannot be listed. A folder that cannot be read or deleted is passed over.
@@ -263,26 +271,36 @@ impl Store {
     where
         F: Future<Output = bool>,
     {
-        let mut claims = self.restore_claims().await?;
+        let mut claims = self.read_restore_claims().await?;
         let mut swept = Vec::new();
-        while let Some((name, claim)) = claims.next().await {
+        while let Some(ReadRestoreClaim { restore, claim }) = claims.next().await {
             let claim = match claim {
                 Ok(Some(claim)) if claim.keep_replaced_until <= now => claim,
                 Ok(_) => continue,
                 Err(e) => {
-                    tracing::warn!(restore = name, error = %e, "it is not known whose files these are");
+                    tracing::warn!(restore, error = %e, "it is not known whose files these are");
                     continue;
                 }
             };
-            if !is_left(name.clone(), claim).await {
+            if !is_left(restore.clone(), claim.clone()).await {
                 continue;
             }
-            match self.delete_folder_but(&name, false).await {
-                Ok(()) => swept.push(name),
-                Err(e) => tracing::warn!(restore = name, error = %e, "files of a restore that is gone stay"),
+            match self.delete_if_claimed(&restore, &claim).await {
+                Ok(true) => swept.push(restore),
+                Ok(false) => tracing::info!(restore, "files of a restore stay: its claim has changed"),
+                Err(e) => tracing::warn!(restore, error = %e, "files of a restore that is gone stay"),
             }
         }
         Ok(swept)
+    }
+
+    /// Deletes the files of a restore if its claim is still this one. Returns true if it was.
+    async fn delete_if_claimed(&self, name: &str, claim: &RestoreClaim) -> Result<bool, StoreError> {
+        if self.restore_claim(name).await?.as_ref() != Some(claim) {
+            return Ok(false);
+        }
+        self.delete_folder_but(name, false).await?;
+        Ok(true)
     }
 
     pub(crate) async fn put_restore_claim(&self, name: &str, claim: &RestoreClaim) -> Result<(), StoreError> {
@@ -336,10 +354,12 @@ mod tests {
     use super::*;
     use async_trait::async_trait;
     use lifeboat_archive::layout::RestoreFile;
-    use lifeboat_bucket::faults::StoreWrapper;
-    use lifeboat_bucket::{Body, BucketError, Entry, ListOptions, Memory};
+    use lifeboat_bucket::faults::{PutCondition, StoreDecorator};
+    use lifeboat_bucket::{Body, BucketError, ByteStream, Entry, ListOptions, Memory};
     use lifeboat_object::{GroupResource, ObjectKey};
+    use std::ops::Range;
     use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::Duration;
 
     fn at(day: i64) -> Timestamp {
@@ -382,7 +402,7 @@ mod tests {
     struct ReadOnly(Arc<Memory>);
 
     #[async_trait]
-    impl StoreWrapper for ReadOnly {
+    impl StoreDecorator for ReadOnly {
         fn inner(&self) -> &dyn BlobStore {
             &*self.0
         }
@@ -393,6 +413,27 @@ mod tests {
         async fn delete(&self, _: &[String]) -> Result<(), BucketError> {
             let (key, store, message) = (String::new(), self.inner().describe(), "no".to_owned());
             Err(BucketError { kind: ErrorKind::Denied, operation: "delete", key, store, message, source: None })
+        }
+    }
+
+    /// A bucket in which a restore is made again once its claim was read.
+    #[derive(Debug)]
+    struct MadeAgain {
+        inner: Arc<Memory>,
+        is_read: AtomicBool,
+        later: Vec<u8>,
+    }
+
+    #[async_trait]
+    impl StoreDecorator for MadeAgain {
+        fn inner(&self) -> &dyn BlobStore {
+            &*self.inner
+        }
+        async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<ByteStream, BucketError> {
+            if key == CLAIM && self.is_read.swap(true, Ordering::SeqCst) {
+                self.inner.put(key, self.later.clone().into(), PutOptions::default()).await?;
+            }
+            self.inner.get(key, range).await
         }
     }
 
@@ -464,8 +505,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn one_of_two_restores_has_the_name_in_a_slow_store_without_conditions() {
-        for refuses in [true, false] {
-            let store = crate::if_absent::tests::slow(refuses, Duration::from_secs(4));
+        for condition in [PutCondition::Refused, PutCondition::Ignored] {
+            let store = crate::if_absent::tests::slow(condition, Duration::from_secs(4));
             let claim = |cluster: &'static str, later: u64| {
                 let store = store.clone();
                 async move {
@@ -545,6 +586,21 @@ mod tests {
         with_files(&store).await;
         assert_eq!(store.delete_restore(&restore, at(31)).await.unwrap(), RestoreFiles::Gone);
         assert_eq!(keys(&bucket).await, Vec::<String>::new());
+    }
+
+    #[tokio::test]
+    async fn files_of_a_restore_that_is_made_again_during_the_sweep_stay() {
+        let (inner, store) = store();
+        let gone = owner("c", "velero", "1");
+        store.claim_restore(&gone, at(1)).await.unwrap();
+        with_files(&store).await;
+        let later = encoded(&owner("c", "velero", "2").claim(at(31))).unwrap();
+        let bucket = MadeAgain { inner: Arc::clone(&inner), is_read: AtomicBool::new(false), later };
+        let changing = Store::new(Arc::new(bucket));
+        let swept = changing.sweep_restores(at(31), |_, claim| async move { claim.restore_uid == "1" }).await.unwrap();
+        assert_eq!(swept, Vec::<String>::new());
+        assert_eq!(keys(&inner).await, [CLAIM, ORIGINAL, RESULTS]);
+        assert_eq!(store.restore_claim("r").await.unwrap().unwrap().restore_uid, "2");
     }
 
     #[tokio::test]

@@ -13,18 +13,18 @@ pub(crate) enum Races {
     Detected,
 }
 
-/// The program of a package, which is built unless it was before.
-pub(crate) fn built(name: &str, package: &str, races: Races) -> Result<PathBuf> {
-    built_with(name, package, races, &[])
+/// Builds the program of a package, unless it was built before.
+pub(crate) fn build(name: &str, package: &str, races: Races) -> Result<PathBuf> {
+    build_with_flags(name, package, races, &[])
 }
 
-/// As [`built`], with flags for the compiler, which have to be the same each time.
-pub(crate) fn built_with(name: &str, package: &str, races: Races, flags: &[&str]) -> Result<PathBuf> {
-    built_of(name, &name.replace('/', "-"), package, races, flags)
+/// As [`build`], with flags for the compiler, which have to be the same each time.
+pub(crate) fn build_with_flags(name: &str, package: &str, races: Races, flags: &[&str]) -> Result<PathBuf> {
+    build_program(name, &name.replace('/', "-"), package, races, flags)
 }
 
-/// As [`built_with`], of a module with several programs, of which this one is kept under a name of its own.
-pub(crate) fn built_of(
+/// As [`build_with_flags`], of a module with several programs, of which this one is kept under a name of its own.
+pub(crate) fn build_program(
     module_name: &str,
     program: &str,
     package: &str,

@@ -42,8 +42,7 @@ pub struct ControlPlane {
 pub struct Kubectl {
     program: PathBuf,
     kubeconfig: PathBuf,
-    /// The folder for what it learns of the cluster. By default kubectl remembers clusters by host and port for hours, and another one may have had a
-    /// port that the system gives away.
+    /// The folder of kubectl's discovery cache. The default one is keyed by host and port, and ports are reused.
     cache: PathBuf,
     /// For what is looked at beside kubectl; `None` where the kubeconfig is not one of a control plane of ours.
     client: Option<ApiClient>,
@@ -59,7 +58,7 @@ impl ControlPlane {
     /// Starts all three on free ports and waits until the default service account exists.
     ///
     /// # Errors
-    /// When a program does not start or is not ready within a minute; the message holds the end of its log.
+    /// When a program does not start or is not ready within [`crate::START_TIMEOUT`]; the message holds the end of its log.
     pub fn start() -> Result<Self> {
         let binaries = Binaries::ensure()?;
         let folder = tempfile::Builder::new().prefix("lifeboat-testbed-").tempdir()?;
@@ -317,7 +316,7 @@ impl Kubectl {
         Ok(Self { program, kubeconfig: kubeconfig.to_owned(), cache, client })
     }
 
-    /// With another program, as of [`crate::kubectl_program`].
+    /// With another program, as of [`crate::build_kubectl`].
     #[must_use]
     pub fn with_program(self, program: PathBuf) -> Self {
         Self { program, ..self }

@@ -1,6 +1,6 @@
 //! Builds helm, which renders and installs the chart.
 
-use crate::built::{Races, built};
+use crate::built::{Races, build};
 use anyhow::Result;
 use std::path::PathBuf;
 
@@ -9,5 +9,5 @@ use std::path::PathBuf;
 /// # Errors
 /// When there is no Go toolchain or the build fails.
 pub fn helm() -> Result<PathBuf> {
-    built("helm", "helm.sh/helm/v3/cmd/helm", Races::Undetected)
+    build("helm", "helm.sh/helm/v3/cmd/helm", Races::Undetected)
 }

@@ -1,6 +1,6 @@
 //! Builds the program that has informers of all types of a cluster.
 
-use crate::built::{Races, built};
+use crate::built::{Races, build};
 use anyhow::Result;
 use std::path::PathBuf;
 
@@ -11,5 +11,5 @@ use std::path::PathBuf;
 /// # Errors
 /// When there is no Go toolchain or the build fails.
 pub fn informers() -> Result<PathBuf> {
-    built("informers", ".", Races::Undetected)
+    build("informers", ".", Races::Undetected)
 }

@@ -1,6 +1,6 @@
 //! Builds and runs kopia, which other writers and readers of its repositories are compared with.
 
-use crate::built::{Races, built_with};
+use crate::built::{Races, build_with_flags};
 use anyhow::{Context, Result, bail, ensure};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -8,17 +8,18 @@ use std::process::{Command, Output};
 use std::sync::Mutex;
 use tempfile::TempDir;
 
-/// The versions that tests run, each pinned by the module below `go/kopia` that is called like it.
+/// The versions that tests run, each pinned by the module below `go/kopia` that is named after it.
 pub const KOPIA_VERSIONS: [&str; 2] = ["v0.23.1", "v0.22.3"];
 
 /// Older versions, which tests that take long run; each pinned like [`KOPIA_VERSIONS`].
 pub const OLD_KOPIA_VERSIONS: [&str; 4] = ["v0.10.7", "v0.14.1", "v0.19.0", "v0.21.1"];
 
-/// Builds kopia of one of [`KOPIA_VERSIONS`] or [`OLD_KOPIA_VERSIONS`]. Cold some four minutes on two cores, and what it takes to load its modules.
+/// Builds kopia of one of [`KOPIA_VERSIONS`] or [`OLD_KOPIA_VERSIONS`]. The first build takes about four minutes on two cores, plus the
+/// download of its modules.
 ///
 /// # Errors
 /// When the version is none of them, there is no Go toolchain, or the build fails.
-pub fn kopia(version: &str) -> Result<PathBuf> {
+pub fn build_kopia(version: &str) -> Result<PathBuf> {
     /// Tests of one process wait for one build.
     static BUILDING: Mutex<()> = Mutex::new(());
     let is_pinned = KOPIA_VERSIONS.iter().chain(&OLD_KOPIA_VERSIONS).any(|pinned| *pinned == version);
@@ -26,7 +27,7 @@ pub fn kopia(version: &str) -> Result<PathBuf> {
     let _building = BUILDING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     // Without its web interface, and one package at a time, because whoever asks for it may be compiling beside it.
     let flags = ["-tags", "nohtmlui", "-p", "1"];
-    built_with(&format!("kopia/{version}"), "github.com/kopia/kopia", Races::Undetected, &flags)
+    build_with_flags(&format!("kopia/{version}"), "github.com/kopia/kopia", Races::Undetected, &flags)
 }
 
 /// A user of kopia with a home folder of his own, which goes with him.
@@ -44,7 +45,7 @@ impl Kopia {
     /// When kopia cannot be built, or a folder cannot be made.
     pub fn new(version: &str, password: &str) -> Result<Self> {
         let home = tempfile::tempdir().context("make a home folder for kopia")?;
-        Ok(Self { program: kopia(version)?, home, password: password.to_owned() })
+        Ok(Self { program: build_kopia(version)?, home, password: password.to_owned() })
     }
 
     /// Makes a repository in a directory, and connects to it, as `user@host`.

@@ -48,8 +48,8 @@ pub use ec2::Ec2Server;
 pub use helm::helm;
 pub use image::{Entry, Image, Packing, digest};
 pub use informers::informers;
-pub use kopia::{KOPIA_VERSIONS, Kopia, OLD_KOPIA_VERSIONS, kopia};
-pub use kubectl::{KUBECTL_VERSIONS, kubectl_program};
+pub use kopia::{KOPIA_VERSIONS, Kopia, OLD_KOPIA_VERSIONS, build_kopia};
+pub use kubectl::{KUBECTL_VERSIONS, build_kubectl};
 pub use node::{
     DRIVER, Driver, LIFEBOAT_IMAGE, NODE_STATE, Node, VELERO_IMAGE, VELERO_PLUGIN_IMAGE, import_program, import_velero,
     in_namespaces,
@@ -58,7 +58,7 @@ pub use packages::{DebianPackage, dashboard, install_debian_packages, program_of
 pub use plugins::{
     REAL_PLUGINS, RealPlugin, plugin_fixture, plugin_fixture_that_detects_races, plugin_host, real_plugin,
 };
-pub use process::{Daemon, free_port};
+pub use process::{Daemon, START_TIMEOUT, free_port};
 pub use proxy::{ContainerCommand, Containers, Fault, Kill, Nth, Proxy, Ran, Rule, Seen};
 pub use restic::{RESTIC_VERSIONS, Restic};
 pub use s3::S3Server;

@@ -70,7 +70,7 @@ impl Node {
     /// Starts the node, in some ten seconds, and waits until it is ready and its driver known.
     ///
     /// # Errors
-    /// When the caller is not in namespaces of its own, or something does not start within a minute.
+    /// When the caller is not in namespaces of its own, or something does not start within [`crate::START_TIMEOUT`].
     pub fn start(plane: &ControlPlane) -> Result<Self> {
         let binaries = Binaries::ensure_node()?;
         wipe()?;

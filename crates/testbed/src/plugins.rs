@@ -2,7 +2,7 @@
 //!
 //! None needs anything else of the test bed.
 
-use crate::built::{Races, built};
+use crate::built::{Races, build};
 use anyhow::{Result, bail};
 use std::path::PathBuf;
 
@@ -28,7 +28,7 @@ impl RealPlugin {
     /// # Errors
     /// When there is no Go toolchain or the build fails.
     pub fn build(&self) -> Result<PathBuf> {
-        built(&format!("plugins/{}", self.name), self.package, Races::Undetected)
+        build(&format!("plugins/{}", self.name), self.package, Races::Undetected)
     }
 }
 
@@ -49,7 +49,7 @@ pub fn real_plugin(name: &str) -> Result<PathBuf> {
 /// # Errors
 /// When there is no Go toolchain or the build fails.
 pub fn plugin_host() -> Result<PathBuf> {
-    built("plugin-host", ".", Races::Undetected)
+    build("plugin-host", ".", Races::Undetected)
 }
 
 /// Builds the plugin that misbehaves as it is told, made with Velero's library. Cold about two minutes on two cores, and nearly nothing
@@ -58,7 +58,7 @@ pub fn plugin_host() -> Result<PathBuf> {
 /// # Errors
 /// When there is no Go toolchain or the build fails.
 pub fn plugin_fixture() -> Result<PathBuf> {
-    built("plugin-fixture", ".", Races::Undetected)
+    build("plugin-fixture", ".", Races::Undetected)
 }
 
 /// The same, and its process ends when two threads use something at once of which one changes it. Needs a C compiler.
@@ -66,5 +66,5 @@ pub fn plugin_fixture() -> Result<PathBuf> {
 /// # Errors
 /// As with [`plugin_fixture`].
 pub fn plugin_fixture_that_detects_races() -> Result<PathBuf> {
-    built("plugin-fixture", ".", Races::Detected)
+    build("plugin-fixture", ".", Races::Detected)
 }

@@ -62,15 +62,15 @@ impl Drop for Daemon {
 }
 
 /// The time within which a program is ready on a machine that has much else to do.
-const LONGEST_START: Duration = Duration::from_secs(240);
+pub const START_TIMEOUT: Duration = Duration::from_secs(240);
 
-/// Waits until these programs are ready, for four minutes at most; the failure holds the ends of their logs.
+/// Waits until these programs are ready, for [`START_TIMEOUT`] at most; the failure holds the ends of their logs.
 pub(crate) fn until_ready(what: &str, programs: &[&Daemon], is_ready: impl Fn() -> bool) -> Result<()> {
-    let end = Instant::now() + LONGEST_START;
+    let end = Instant::now() + START_TIMEOUT;
     while !is_ready() {
         if Instant::now() > end {
             let logs: Vec<String> = programs.iter().map(|program| program.tail()).collect();
-            bail!("{what} is not ready after {LONGEST_START:?}:\n{}", logs.join("\n--\n"));
+            bail!("{what} is not ready after {START_TIMEOUT:?}:\n{}", logs.join("\n--\n"));
         }
         crate::pause::pause();
     }

@@ -1,6 +1,6 @@
 //! Builds and runs restic, whose repositories are read.
 
-use crate::built::{Races, built_with};
+use crate::built::{Races, build_with_flags};
 use anyhow::{Context, Result, bail, ensure};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::Mutex;
 use tempfile::TempDir;
 
-/// The versions that tests run, each pinned by the module below `go/restic` that is called like it.
+/// The versions that tests run, each pinned by the module below `go/restic` that is named after it.
 pub const RESTIC_VERSIONS: [&str; 2] = ["v0.19.1", "v0.14.0"];
 
 /// Builds restic of one of [`RESTIC_VERSIONS`].
@@ -18,7 +18,8 @@ fn restic(version: &str) -> Result<PathBuf> {
     ensure!(RESTIC_VERSIONS.contains(&version), "there is no module for restic {version}");
     let _building = BUILDING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     // One package at a time, because whoever asks for it may be compiling beside it.
-    built_with(&format!("restic/{version}"), "github.com/restic/restic/cmd/restic", Races::Undetected, &["-p", "1"])
+    let (module, package) = (format!("restic/{version}"), "github.com/restic/restic/cmd/restic");
+    build_with_flags(&module, package, Races::Undetected, &["-p", "1"])
 }
 
 /// A user of restic with a cache folder of his own, which goes with him.

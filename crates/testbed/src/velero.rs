@@ -1,6 +1,6 @@
 //! Builds Velero's own programs, which take turns with ours on a node.
 
-use crate::built::{Races, built_of};
+use crate::built::{Races, build_program};
 use crate::plugins::real_plugin;
 use anyhow::Result;
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ impl VeleroPrograms {
     /// When there is no Go toolchain or a build fails.
     pub fn build() -> Result<Self> {
         let build = |program: &str, package: &str| {
-            built_of(
+            build_program(
                 MODULE,
                 program,
                 &format!("github.com/vmware-tanzu/velero/cmd/{package}"),

@@ -46,6 +46,13 @@ impl DecidedVolume {
             (None, None, None) => String::new(),
         }
     }
+
+    /// The namespace of its claim, else of its pod; `None` for a PersistentVolume without a claim.
+    #[must_use]
+    pub fn namespace(&self) -> Option<&str> {
+        let of_claim = self.claim.as_ref().map(|claim| claim.namespace.as_str());
+        of_claim.or_else(|| self.of_pod.as_ref().map(|(namespace, ..)| namespace.as_str()))
+    }
 }
 
 /// The verdicts on all volumes, in the order of their claims; then on volumes without a claim by name, then on volumes

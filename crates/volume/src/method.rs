@@ -7,3 +7,4 @@ pub mod fs_backup;
 mod lock;
 pub mod mover_pod;
 pub mod native;
+mod server_image;

@@ -11,12 +11,6 @@ const SNAPSHOT: &str = "volumeSnapshot";
 const CSI: &str = "csiSnapshot";
 
 impl Verdict {
-    /// The decision in a few words, such as `CSI snapshot`.
-    #[must_use]
-    pub fn done(&self) -> String {
-        self.method.done()
-    }
-
     /// The reason, as the end of a sentence.
     #[must_use]
     pub fn reason(&self) -> String {

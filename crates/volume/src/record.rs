@@ -208,8 +208,6 @@ pub fn records(verdicts: &Verdicts, saved: &SavedObjects, reports: &Reports) -> 
                 POD_VOLUME_BACKUP.clone_into(&mut info.backup_method);
                 FAILED.clone_into(&mut info.result);
                 info.message.clone_from(why);
-                let namespace = decided.claim.as_ref().map(|claim| &claim.namespace);
-                let namespace = namespace.or_else(|| decided.of_pod.as_ref().map(|(namespace, ..)| namespace));
                 // A reader pod is gone, and its name says nothing.
                 let (pod, volume) = match through {
                     FilePod::Mounting { pod, volume } => (pod.clone(), volume.clone()),
@@ -219,7 +217,7 @@ pub fn records(verdicts: &Verdicts, saved: &SavedObjects, reports: &Reports) -> 
                     uploader_type: "kopia".to_owned(),
                     volume_name: volume,
                     pod_name: pod,
-                    pod_namespace: namespace.cloned().unwrap_or_default(),
+                    pod_namespace: decided.namespace().unwrap_or_default().to_owned(),
                     phase: "Failed".to_owned(),
                     ..PodVolumeBackupInfo::default()
                 };
@@ -240,8 +238,8 @@ pub fn records(verdicts: &Verdicts, saved: &SavedObjects, reports: &Reports) -> 
                     FAILED.clone_into(&mut info.result);
                     info.message.clone_from(why);
                 }
-                let verdict = &decided.verdict;
-                info.skipped_reason = format!("any: {}: {} was to be done, {why};", verdict.reason(), verdict.done());
+                let (reason, description) = (decided.verdict.reason(), method.describe());
+                info.skipped_reason = format!("any: {reason}: {description} was to be done, {why};");
             }
         }
         match (info.skipped, info.native_snapshot_info.is_some()) {

@@ -260,10 +260,11 @@ impl Method {
         Some(DriverSnapshot { class, group: group.as_ref(), data_mover })
     }
 
-    /// It in a few words, such as `CSI snapshot`.
-    pub(crate) fn done(&self) -> String {
+    /// A short description, such as `CSI snapshot`.
+    #[must_use]
+    pub fn describe(&self) -> String {
         if let Some(snapshot) = self.driver_snapshot() {
-            return snapshot.done();
+            return snapshot.describe();
         }
         match self {
             Self::NativeSnapshot => "native snapshot".to_owned(),
@@ -277,7 +278,7 @@ impl Method {
 }
 
 impl DriverSnapshot<'_> {
-    fn done(&self) -> String {
+    fn describe(&self) -> String {
         let of_class = match (self.group, self.class) {
             (Some(Group { value, class }), _) if class.is_empty() => format!(" with the group {value}"),
             (Some(Group { value, class }), _) => format!(" with the group {value}, of the class {class}"),

@@ -2,7 +2,7 @@
 
 use crate::ground::Server;
 use crate::support::{eventually, program, run};
-use lifeboat_testbed::{KUBECTL_VERSIONS, Kubectl, kubectl_program};
+use lifeboat_testbed::{KUBECTL_VERSIONS, Kubectl, build_kubectl};
 use std::process::{Command, Stdio};
 
 #[test]
@@ -16,19 +16,19 @@ fn the_demo_loses_nothing() {
 
 #[test]
 fn a_sandbox_serves_its_manifests_until_it_is_told_to_end() {
-    serves_manifests_to(|kubectl| kubectl);
+    serve_manifests_to(None);
 }
 
 #[test]
 #[ignore = "builds two kubectl: make test-long"]
 fn long_a_sandbox_serves_the_oldest_and_the_newest_kubectl() {
     for version in KUBECTL_VERSIONS {
-        let program = kubectl_program(version).expect("kubectl");
-        serves_manifests_to(|kubectl| kubectl.with_program(program));
+        serve_manifests_to(Some(version));
     }
 }
 
-fn serves_manifests_to(of_version: impl FnOnce(Kubectl) -> Kubectl) {
+/// Starts a sandbox with a manifest, and uses it with kubectl of this version; `None` for that of the control plane.
+fn serve_manifests_to(version: Option<&str>) {
     let folder = tempfile::tempdir().expect("a folder");
     let kubeconfig = folder.path().join("config");
     let manifest = folder.path().join("one.yaml");
@@ -46,7 +46,11 @@ fn serves_manifests_to(of_version: impl FnOnce(Kubectl) -> Kubectl) {
     // Ended when the test fails, too.
     let sandbox = Server(child);
     eventually("the kubeconfig", || kubeconfig.exists());
-    let kubectl = of_version(Kubectl::new(&kubeconfig).expect("kubectl"));
+    let kubectl = Kubectl::new(&kubeconfig).expect("kubectl");
+    let kubectl = match version {
+        Some(version) => kubectl.with_program(build_kubectl(version).expect("kubectl of the version")),
+        None => kubectl,
+    };
     let name = kubectl.try_run(&["get", "configmap/one", "--output=name"]).expect("the manifest");
     assert_eq!(name, "configmap/one\n");
     // What `kubectl get -o yaml` prints is taken as it is.

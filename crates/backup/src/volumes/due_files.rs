@@ -1,7 +1,6 @@
 //! The pods through which volumes are saved by their files, and when their turn is; and the claims that reader pods read.
 
 use crate::action_lane::save::SaveContext;
-use crate::volumes::file_backups::namespace_of;
 use lifeboat_object::{GroupResource, ObjectKey};
 use lifeboat_volume::facts::Claim;
 use lifeboat_volume::fs_backup::{FileBackups, PodVolume};
@@ -43,7 +42,7 @@ impl DueFiles {
         for decided in context.verdicts.iter() {
             let Method::FsBackup { through } = &decided.verdict.method else { continue };
             let claim = decided.claim.as_ref().and_then(|claim| context.verdicts.claim(claim));
-            let Some(namespace) = namespace_of(decided) else { continue };
+            let Some(namespace) = decided.namespace().map(str::to_owned) else { continue };
             match through {
                 FilePod::Mounting { pod, volume } => {
                     pods.entry((namespace, pod.clone())).or_default().push(PodVolume::of(volume, claim));

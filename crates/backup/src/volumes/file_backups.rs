@@ -44,12 +44,6 @@ pub(crate) fn file_backups(backup: &Backup, settings: &Settings, env: &Env) -> F
     FileBackups::new(&env.cluster, &env.operation, settings)
 }
 
-/// The namespace of the pod of a volume that is saved by its files.
-pub(crate) fn namespace_of(decided: &DecidedVolume) -> Option<String> {
-    let of_claim = decided.claim.as_ref().map(|claim| claim.namespace.clone());
-    of_claim.or_else(|| Some(decided.of_pod.as_ref()?.0.clone()))
-}
-
 /// Removes the reader pods that attempts at a backup may have left, unless another process has taken it over.
 pub(crate) async fn remove_left_readers(backup: &Backup, settings: &Settings, env: &Env) {
     if !settings.movers.may_be_used || (env.operation.fence)().is_err() {
@@ -76,7 +70,7 @@ fn key_of(decided: &DecidedVolume, backup: &Backup) -> Option<PodVolumeKey> {
         FilePod::Mounting { pod, volume } => (pod.clone(), volume.clone()),
         FilePod::Reader(_) => (reader_pod_name(backup, decided.claim.as_ref()?), READER_VOLUME.to_owned()),
     };
-    Some((namespace_of(decided)?, pod, volume))
+    Some((decided.namespace()?.to_owned(), pod, volume))
 }
 
 /// Adds the outcomes for the volumes that were saved by their files.

@@ -225,7 +225,8 @@ impl Volumes {
     /// asked to save.
     pub(crate) fn tell(&self, backup: &Backup, journal: &Journal) {
         for decided in self.decided() {
-            let (name, method, reason) = (decided.name(), decided.verdict.done(), decided.verdict.reason());
+            let (name, verdict) = (decided.name(), &decided.verdict);
+            let (method, reason) = (verdict.method.describe(), verdict.reason());
             journal.detail("Decided about a volume", &[("volume", &name), ("method", &method), ("reason", &reason)]);
         }
         if let Some(line) = unprotected_warning(&self.unprotected()) {
@@ -264,15 +265,14 @@ impl Volumes {
         let is_open =
             |decided: &&DecidedVolume| decided.verdict.method.needs_mover() && self.reports.of(decided).is_none();
         for decided in self.decided().filter(is_open) {
-            let namespace = decided.claim.as_ref().map(|claim| claim.namespace.clone());
-            let namespace = namespace.or_else(|| decided.of_pod.as_ref().map(|(namespace, ..)| namespace.clone()));
             let lack = self.verdicts.missing_mover(decided).map_or("nothing was begun", MissingMover::reason);
             let text = format!(
                 "the data of {} is not saved: {}: a {} is to be made, and {lack}; --allow-unprotected makes the backup without it",
                 decided.name(),
                 decided.verdict.reason(),
-                decided.verdict.done()
+                decided.verdict.method.describe()
             );
+            let namespace = decided.namespace().map(str::to_owned);
             journal.error(&namespace.map_or(ResultScope::Velero, ResultScope::Namespace), text);
         }
     }

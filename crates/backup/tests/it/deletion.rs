@@ -259,7 +259,7 @@ async fn a_failed_backup_takes_the_snapshots_along_that_its_volumes_had_got() {
     let mut backup = made(&ground).await;
     let namespace = "shop";
     backup.metadata.namespace = namespace.to_owned();
-    ground.define().await;
+    ground.apply_definitions().await;
     // Its record has none of it.
     let resource = |kind: &str, version: &str, name: &str, uid: &str, spec: Value, id: &str| {
         json!({"apiVersion": format!("velero.io/{version}"), "kind": kind,
@@ -287,7 +287,7 @@ async fn movers_of_a_failed_backup_that_still_save_files_are_stopped() {
     let ground = Ground::start(&["a"], Vec::new()).await;
     let mut backup = made(&ground).await;
     backup.metadata.namespace = "shop".to_owned();
-    ground.define().await;
+    ground.apply_definitions().await;
     for (name, uid, phase) in
         [("new", "u", "New"), ("runs", "u", "InProgress"), ("done", "u", "Completed"), ("other", "v", "InProgress")]
     {

@@ -121,7 +121,7 @@ pub(crate) fn request() -> Request {
 
 /// Makes the backup up to where it waits for its snapshots.
 pub(crate) async fn waiting(ground: &Ground) -> Backup {
-    let outcome = ground.outcome_beside(&request(), serve(ground)).await;
+    let outcome = ground.run_backup_beside(&request(), serve(ground)).await;
     assert_eq!(outcome.backup.status.phase, Some(BackupPhase::WaitingForPluginOperations), "{:?}", outcome.results);
     outcome.backup
 }

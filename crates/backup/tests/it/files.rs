@@ -13,7 +13,7 @@ use tokio::time::sleep;
 /// A cluster with a node agent on its node, and a pod with a claim and an emptyDir, both listed by the annotation of the pod.
 async fn ground() -> Ground {
     let ground = Ground::start(&[], Vec::new()).await;
-    ground.put_backup().await;
+    ground.put_backup_and_definitions().await;
     ground.put_node_agent().await;
     for object in [
         json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "pv"},
@@ -76,7 +76,7 @@ async fn records(ground: &Ground) -> (Vec<Value>, Vec<BackupVolumeInfo>) {
 #[tokio::test]
 async fn files_of_volumes_are_saved_by_the_node_agent_and_recorded() {
     let ground = ground().await;
-    let outcome = ground.outcome_beside(&request(), agent(&ground, DataPathPhase::Completed)).await;
+    let outcome = ground.run_backup_beside(&request(), agent(&ground, DataPathPhase::Completed)).await;
     assert_eq!(outcome.backup.status.phase, Some(BackupPhase::Completed), "{:?}", outcome.results);
     assert_eq!(outcome.backup.status.unprotected_volumes, 0);
     let (resources, infos) = records(&ground).await;
@@ -106,7 +106,7 @@ async fn files_of_volumes_are_saved_by_the_node_agent_and_recorded() {
 #[tokio::test]
 async fn files_that_are_not_saved_are_errors_and_volumes_that_nothing_protects() {
     let ground = ground().await;
-    let outcome = ground.outcome_beside(&request(), agent(&ground, DataPathPhase::Failed)).await;
+    let outcome = ground.run_backup_beside(&request(), agent(&ground, DataPathPhase::Failed)).await;
     let status = &outcome.backup.status;
     assert_eq!((status.phase, status.unprotected_volumes), (Some(BackupPhase::PartiallyFailed), 2));
     let told = serde_json::to_string(&outcome.results).expect("JSON");

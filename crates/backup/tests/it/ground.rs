@@ -67,17 +67,17 @@ impl Ground {
         self.sandbox.apply(vec![object]).await.unwrap();
     }
 
-    /// Serves the types of the server.
-    pub(crate) async fn define(&self) {
+    /// Applies the definitions of the server's types.
+    pub(crate) async fn apply_definitions(&self) {
         for definition in lifeboat_api::crds() {
             self.put(definition).await;
         }
     }
 
-    /// Serves the types of the server, and puts its namespace and the backup into the cluster: the resources for volumes are the backup's, and
-    /// would go without it.
-    pub(crate) async fn put_backup(&self) {
-        self.define().await;
+    /// Applies the definitions, and puts the namespace of the server and the backup into the cluster: the resources for volumes are the
+    /// backup's, and would go without it.
+    pub(crate) async fn put_backup_and_definitions(&self) {
+        self.apply_definitions().await;
         self.put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "velero"}})).await;
         self.put(json!({"apiVersion": "velero.io/v1", "kind": "Backup", "metadata": {"name": NAME, "namespace": "velero", "uid": "u"}}))
             .await;
@@ -93,8 +93,8 @@ impl Ground {
             .await;
     }
 
-    /// The outcome of a backup on this bucket, while something goes on in the cluster that never ends.
-    pub(crate) async fn outcome_beside(&self, request: &Request, serving: impl Future<Output = ()>) -> Outcome {
+    /// Runs a backup on this bucket, while something goes on in the cluster that never ends.
+    pub(crate) async fn run_backup_beside(&self, request: &Request, serving: impl Future<Output = ()>) -> Outcome {
         let env = self.env(self.store());
         tokio::select! {
             outcome = Box::pin(run(request, &env)) => outcome.expect("an outcome"),

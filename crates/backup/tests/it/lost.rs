@@ -28,7 +28,7 @@ fn refused(code: u16, reason: &str) -> Fault {
 }
 
 async fn made(ground: &Ground, request: &Request) -> Outcome {
-    ground.outcome_beside(request, serve(ground)).await
+    ground.run_backup_beside(request, serve(ground)).await
 }
 
 async fn left(ground: &Ground) -> usize {

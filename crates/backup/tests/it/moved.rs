@@ -27,7 +27,7 @@ const UPLOADS: &str = "datauploads.velero.io";
 /// A cluster with claims of these names and groups, with a node agent if there is to be one.
 async fn ground(claims: &[(&str, &str)], has_node_agent: bool) -> (Ground, Snapshotter) {
     let (ground, snapshotter) = snapshotted(claims, &["v1"]).await;
-    ground.put_backup().await;
+    ground.put_backup_and_definitions().await;
     if has_node_agent {
         let metadata = json!({"name": "node-agent", "namespace": "velero"});
         ground.put(json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": metadata})).await;

@@ -16,7 +16,7 @@ use tokio::time::sleep;
 /// A cluster with a node agent, a claim that no pod mounts (`archive`), and one of a pod that has ended (`job`).
 async fn ground() -> Ground {
     let ground = Ground::start(&[], Vec::new()).await;
-    ground.put_backup().await;
+    ground.put_backup_and_definitions().await;
     ground.put_node_agent().await;
     ground
         .put(json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "done", "namespace": "shop"},
@@ -119,7 +119,7 @@ async fn claims_without_a_running_pod_are_read_by_reader_pods_that_go() {
     let ground = ground().await;
     let request = request();
     let cluster = Cluster { schedules: true, ends_in: DataPathPhase::Completed };
-    let outcome = ground.outcome_beside(&request, cluster.serve(&ground)).await;
+    let outcome = ground.run_backup_beside(&request, cluster.serve(&ground)).await;
     assert_eq!(outcome.backup.status.phase, Some(BackupPhase::Completed), "{:?}", outcome.results);
     assert_eq!(outcome.backup.status.unprotected_volumes, 0);
     let mut saved: Vec<(Value, Value, Value)> = pod_volumes(&ground)
@@ -158,7 +158,7 @@ async fn a_reader_pod_that_no_node_takes_is_an_error_with_its_words() {
     let mut request = request();
     request.settings.resource_timeout = lifeboat_api::Duration::from_secs(5);
     let cluster = Cluster { schedules: false, ends_in: DataPathPhase::Completed };
-    let outcome = ground.outcome_beside(&request, cluster.serve(&ground)).await;
+    let outcome = ground.run_backup_beside(&request, cluster.serve(&ground)).await;
     let status = &outcome.backup.status;
     assert_eq!((status.phase, status.unprotected_volumes), (Some(BackupPhase::PartiallyFailed), 2));
     let told = serde_json::to_string(&outcome.results).expect("JSON");
@@ -177,7 +177,7 @@ async fn when_no_reader_pod_runs_the_others_are_not_waited_for() {
     let mut request = request();
     request.settings.resource_timeout = lifeboat_api::Duration::from_secs(5);
     let cluster = Cluster { schedules: false, ends_in: DataPathPhase::Completed };
-    let outcome = ground.outcome_beside(&request, cluster.serve(&ground)).await;
+    let outcome = ground.run_backup_beside(&request, cluster.serve(&ground)).await;
     let told = serde_json::to_string(&outcome.results).expect("JSON");
     let passed_over =
         "no reader pod is made for the claim, because none of this backup has run so far: the reader pod shop/";
@@ -229,7 +229,7 @@ async fn the_next_attempt_takes_up_reader_pods_and_removes_those_of_no_claim() {
         ground.put(left(claim)).await;
     }
     let cluster = Cluster { schedules: true, ends_in: DataPathPhase::Completed };
-    let outcome = ground.outcome_beside(&request, cluster.serve(&ground)).await;
+    let outcome = ground.run_backup_beside(&request, cluster.serve(&ground)).await;
     assert_eq!(outcome.backup.status.phase, Some(BackupPhase::Completed), "{:?}", outcome.results);
     let saved = pod_volumes(&ground).await;
     let archive = saved.iter().find(|one| one["metadata"]["annotations"]["velero.io/pvc-name"] == "archive");

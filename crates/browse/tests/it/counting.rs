@@ -1,7 +1,7 @@
 //! A bucket that notes what is read.
 
 use async_trait::async_trait;
-use lifeboat_bucket::faults::StoreWrapper;
+use lifeboat_bucket::faults::StoreDecorator;
 use lifeboat_bucket::{BlobStore, BucketError, ByteStream};
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
@@ -30,7 +30,7 @@ impl Counting {
 }
 
 #[async_trait]
-impl StoreWrapper for Counting {
+impl StoreDecorator for Counting {
     fn inner(&self) -> &dyn BlobStore {
         &*self.inner
     }

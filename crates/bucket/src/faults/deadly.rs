@@ -1,6 +1,6 @@
 //! A store at whose n-th put its user dies, for tests of what is published step by step.
 
-use super::StoreWrapper;
+use super::StoreDecorator;
 use crate::{BlobStore, Body, BucketError, ErrorKind, PutOptions};
 use async_trait::async_trait;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,7 +23,7 @@ impl Deadly {
 }
 
 #[async_trait]
-impl StoreWrapper for Deadly {
+impl StoreDecorator for Deadly {
     fn inner(&self) -> &dyn BlobStore {
         &*self.inner
     }

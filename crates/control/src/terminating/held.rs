@@ -5,17 +5,21 @@ use lifeboat_api::ObjectMeta;
 use lifeboat_cluster::ClusterError;
 use lifeboat_object::ApiResource;
 
-/// The metadata of the objects of a kind in the namespace of the server that have this finalizer.
+/// Lists the metadata of the objects of a kind that have this finalizer, in the namespace of the server.
 ///
 /// # Errors
 /// They cannot be listed.
-pub(super) async fn held_by(
+pub(super) async fn list_with_finalizer(
     context: &Context,
     resource: &ApiResource,
     finalizer: &str,
 ) -> Result<Vec<ObjectMeta>, ClusterError> {
     let mut held: Vec<ObjectMeta> = Vec::new();
-    let take = |meta: ObjectMeta| held.extend(Some(meta).filter(|meta| meta.finalizers.iter().any(|f| f == finalizer)));
+    let take = |meta: ObjectMeta| {
+        if meta.finalizers.iter().any(|one| one == finalizer) {
+            held.push(meta);
+        }
+    };
     let namespace = Some(context.options.namespace.as_str());
     match context.client.cluster.each_metadata(resource, namespace, "", take).await {
         // The definition is not there, or has gone meanwhile, and all objects with it.

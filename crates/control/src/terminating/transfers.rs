@@ -1,8 +1,8 @@
 //! Transfers of volumes in a namespace that is being deleted. Node agents take their finalizers off; when these are gone, nobody would.
 
-use super::held::held_by;
+use super::held::list_with_finalizer;
 use crate::work::Context;
-use crate::work::restore::patch_without;
+use crate::work::restore::removal_of_finalizer;
 use bytes::Bytes;
 use lifeboat_api::well_known::{FINALIZER_DATA_PATH, FINALIZER_POD_VOLUME, NODE_AGENT, NODE_AGENT_WINDOWS};
 use lifeboat_api::{DataDownload, DataUpload, ObjectMeta, PodVolumeBackup, PodVolumeRestore, Resource};
@@ -23,7 +23,7 @@ pub(super) async fn let_go(context: &Context) -> Result<bool, ClusterError> {
         (api_resource::<PodVolumeBackup>(), FINALIZER_POD_VOLUME),
         (api_resource::<PodVolumeRestore>(), FINALIZER_POD_VOLUME),
     ] {
-        for meta in held_by(context, &resource, finalizer).await? {
+        for meta in list_with_finalizer(context, &resource, finalizer).await? {
             held.push((resource.clone(), finalizer, meta));
         }
     }
@@ -65,7 +65,7 @@ async fn free(
     let (cluster, namespace) = (&context.client.cluster, Some(context.options.namespace.as_str()));
     let found = cluster.get(resource, namespace, &meta.name).await?;
     let found: Value = found.and_then(|body| serde_json::from_slice(&body).ok()).unwrap_or_default();
-    let patch = patch_without(meta, finalizer);
+    let patch = removal_of_finalizer(meta, finalizer);
     match cluster.patch(resource, namespace, &meta.name, MergePatch::of(Bytes::from(patch.to_string()))).await {
         // It is looked at again.
         Err(e) if e.is_not_found() || e.is_conflict() => return Ok(()),

@@ -42,7 +42,7 @@ mod tests {
     use crate::work::location::validate;
     use lifeboat_api::BackupStorageLocationPhase;
     use lifeboat_bucket::Memory;
-    use lifeboat_bucket::faults::Unconditional;
+    use lifeboat_bucket::faults::{PutCondition, Unconditional};
     use std::time::Duration;
 
     #[tokio::test]
@@ -59,9 +59,10 @@ mod tests {
             assert_eq!(status.phase, Some(BackupStorageLocationPhase::Available), "{name}: {status:?}");
             status.message
         };
-        let of = |refuses| Arc::new(Unconditional::new(refuses, Duration::ZERO));
+        let of = |condition| Arc::new(Unconditional::new(condition, Duration::ZERO));
         assert_eq!(said("kept", Arc::new(Memory::default())).await, "");
-        let [refused, ignored] = [said("refused", of(true)).await, said("ignored", of(false)).await];
+        let [refused, ignored] =
+            [said("refused", of(PutCondition::Refused)).await, said("ignored", of(PutCondition::Ignored)).await];
         assert!(refused.contains("condition") && ignored.contains("condition"), "{refused:?} {ignored:?}");
         assert_ne!(refused, ignored);
     }

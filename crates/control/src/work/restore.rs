@@ -120,8 +120,8 @@ fn without_finalizer(restore: &Restore) -> Restore {
 }
 
 /// The merge patch that takes one finalizer off an object as it was seen.
-pub(crate) fn patch_without(meta: &ObjectMeta, finalizer: &str) -> Value {
-    let left: Vec<&String> = meta.finalizers.iter().filter(|one| *one != finalizer).collect();
+pub(crate) fn removal_of_finalizer(meta: &ObjectMeta, finalizer: &str) -> Value {
+    let left = meta.finalizers_without(finalizer);
     json!({"metadata": {"finalizers": left, "resourceVersion": meta.resource_version}})
 }
 

@@ -1,6 +1,6 @@
 //! Brings objects that cannot be read to their end, as far as it goes without reading them.
 
-use super::restore::{delete_files, patch_without};
+use super::restore::{delete_files, removal_of_finalizer};
 use super::running::shortened;
 use super::{Context, Effect, StepResult};
 use crate::unreadable_step::Step;
@@ -41,6 +41,6 @@ async fn clean_up(context: &Context, object: &Unreadable, location: Option<&Back
     if let Some(location) = location.filter(|_| object.has_begun()) {
         delete_files(context, &object.identity(), location).await?;
     }
-    context.client.patch::<Restore>(name, &patch_without(&object.meta, FINALIZER)).await?;
+    context.client.patch::<Restore>(name, &removal_of_finalizer(&object.meta, FINALIZER)).await?;
     Ok(vec![Effect::Gone(MirroredKind::Restore, object.identity())])
 }

@@ -1,7 +1,7 @@
 //! A store that counts what is asked of it and changes while it is read.
 
 use async_trait::async_trait;
-use lifeboat_bucket::faults::StoreWrapper;
+use lifeboat_bucket::faults::StoreDecorator;
 use lifeboat_bucket::{BlobStore, BucketError, ByteStream, Entry, ErrorKind, ListOptions, Listed, Memory, Page};
 use std::collections::VecDeque;
 use std::fmt;
@@ -53,7 +53,7 @@ fn error(kind: ErrorKind, key: &str) -> BucketError {
 }
 
 #[async_trait]
-impl StoreWrapper for Watched {
+impl StoreDecorator for Watched {
     fn inner(&self) -> &dyn BlobStore {
         &*self.inner
     }

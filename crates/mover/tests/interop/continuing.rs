@@ -157,7 +157,7 @@ async fn we_continue_what_kopia_0_22_begins() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "builds four kopia: make test-long"]
-async fn long_we_continue_what_older_kopias_begin() {
+async fn long_we_continue_what_older_versions_of_kopia_begin() {
     for version in OLD_KOPIA_VERSIONS {
         we_continue(version).await;
     }
@@ -165,7 +165,7 @@ async fn long_we_continue_what_older_kopias_begin() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "builds four kopia: make test-long"]
-async fn long_older_kopias_continue_what_we_begin() {
+async fn long_older_versions_of_kopia_continue_what_we_begin() {
     for version in OLD_KOPIA_VERSIONS {
         kopia_continues(version).await;
     }

@@ -3,7 +3,7 @@
 use crate::ground::{PASSWORD, clock, contents, random, source, verify};
 use crate::source::make;
 use async_trait::async_trait;
-use lifeboat_bucket::faults::StoreWrapper;
+use lifeboat_bucket::faults::StoreDecorator;
 use lifeboat_bucket::{BlobStore, Body, BucketError, Directory, PutOptions};
 use lifeboat_kopia::blobs::layout::Layout;
 use lifeboat_kopia::content::IndexSource;
@@ -46,7 +46,7 @@ impl fmt::Debug for Dated {
 }
 
 #[async_trait]
-impl StoreWrapper for Dated {
+impl StoreDecorator for Dated {
     fn inner(&self) -> &dyn BlobStore {
         &self.inner
     }

@@ -53,7 +53,7 @@ async fn what_kopia_0_22_writes_comes_back() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "builds four kopia: make test-long"]
-async fn long_what_older_kopias_write_comes_back() {
+async fn long_what_older_versions_of_kopia_write_comes_back() {
     for version in OLD_KOPIA_VERSIONS {
         reads_what_is_written_by(version).await;
     }

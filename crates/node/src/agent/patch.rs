@@ -30,8 +30,7 @@ pub(super) fn add_finalizer(transfer: &Transfer) -> Value {
 }
 
 pub(super) fn remove_finalizer(transfer: &Transfer) -> Value {
-    let own = transfer.kind.finalizer();
-    let others: Vec<&String> = transfer.meta.finalizers.iter().filter(|finalizer| *finalizer != own).collect();
+    let others = transfer.meta.finalizers_without(transfer.kind.finalizer());
     of(transfer, json!({"finalizers": others, "labels": {LABEL_EXPOSE_ON_GOING: null}}), json!({}))
 }
 

@@ -3,7 +3,7 @@
 use crate::{NAME, change, names, options, read, write};
 use async_trait::async_trait;
 use lifeboat_archive::layout::BackupFile;
-use lifeboat_bucket::faults::StoreWrapper;
+use lifeboat_bucket::faults::StoreDecorator;
 use lifeboat_bucket::{BlobStore, BucketError, ByteStream, ErrorKind, Memory, ObjectInfo};
 use lifeboat_store::{OpenOptions, Store, StoreError};
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ impl Sequential {
 }
 
 #[async_trait]
-impl StoreWrapper for Sequential {
+impl StoreDecorator for Sequential {
     fn inner(&self) -> &dyn BlobStore {
         &self.inner
     }

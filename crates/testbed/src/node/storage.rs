@@ -52,7 +52,7 @@ impl Driver {
     /// kubelet knows it.
     ///
     /// # Errors
-    /// When the node does not run here, or something does not start within a minute.
+    /// When the node does not run here, or something does not start within [`crate::START_TIMEOUT`].
     pub fn start(plane: &ControlPlane, name: &str, state: &Path) -> Result<Self> {
         start_driver(&Binaries::ensure_node()?, plane, name, state)
     }

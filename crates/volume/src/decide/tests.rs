@@ -272,7 +272,7 @@ fn a_claim_that_no_pod_mounts_has_a_snapshot_or_its_files_are_saved() {
     let excluded = [pod(|_, volume| volume.is_opted_out = true)];
     let all = Flags { fs_backup_by_default: true, ..flags() };
     assert_eq!(of_claim(&of_type("nfs"), &excluded, "", &all), by_default(Blocker::NoSnapshotter));
-    let told = |verdict: Verdict| (verdict.done(), verdict.reason(), verdict.advice());
+    let told = |verdict: Verdict| (verdict.method.describe(), verdict.reason(), verdict.advice());
     let reader = "file system backup by a reader pod".to_owned();
     let why = "files are saved by default (defaultVolumesToFsBackup), and no snapshot of it is taken: no applicable volumesnapshotter \
                found: there is no volume snapshot location; by a reader pod, because no pod mounts it";
@@ -387,10 +387,8 @@ fn data_that_is_moved_needs_a_node_agent_or_the_mover_that_is_named() {
     let waiting = |movers: BackupMovers| movers.waiting(methods.iter());
     assert_eq!(all.map(waiting), [0; 3]);
     assert_eq!(all.map(|movers| waiting(BackupMovers { is_unready: true, ..movers })), [0, 0, 2]);
-    let why = || MethodReason::SnapshotByDefault { blocker: None };
-    let done = |method| Verdict { method, why: why() }.done();
-    assert_eq!(done(moved("")), "CSI snapshot of the class c whose data is moved");
-    assert_eq!(done(moved("kubevirt")), "CSI snapshot of the class c whose data kubevirt moves");
+    assert_eq!(moved("").describe(), "CSI snapshot of the class c whose data is moved");
+    assert_eq!(moved("kubevirt").describe(), "CSI snapshot of the class c whose data kubevirt moves");
 }
 
 #[test]

@@ -213,7 +213,7 @@ fn claims_of_a_group_are_snapshotted_together_or_not_at_all() {
             "{name}"
         );
     }
-    assert_eq!(of(&verdicts, "a").done(), "CSI snapshot with the group db, of the class c");
+    assert_eq!(of(&verdicts, "a").method.describe(), "CSI snapshot with the group db, of the class c");
     assert_eq!(of(&verdicts, "alone"), Verdict { method: snapshot(None), why: by_default() });
     assert_eq!(of(&verdicts, "junk").method, Method::Skip);
     assert_eq!(verdicts.groups().into_keys().collect::<Vec<_>>(), [("n".to_owned(), "db".to_owned())]);

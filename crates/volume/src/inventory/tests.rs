@@ -39,7 +39,7 @@ fn a_claim_without_a_class_for_its_driver_is_skipped_and_says_why() {
     verdicts.settle_classes(&SnapshotClasses::new(classes, &BTreeMap::new()));
     let of = |name: &str| {
         let verdict = &verdicts.of_claim(&ClaimKey { namespace: "n".into(), name: name.into() }).unwrap().verdict;
-        (verdict.done(), verdict.reason(), verdict.skipped_reason(), verdict.advice())
+        (verdict.method.describe(), verdict.reason(), verdict.skipped_reason(), verdict.advice())
     };
     let taken = |class: &str| {
         let reason = "snapshots are taken by default".to_owned();
@@ -74,7 +74,7 @@ fn the_files_of_a_claim_without_a_pod_are_saved_where_it_has_no_class() {
     verdicts.settle_classes(&SnapshotClasses::new(vec![class], &BTreeMap::new()));
     let of = |name: &str| {
         let verdict = &verdicts.of_claim(&ClaimKey { namespace: "n".into(), name: name.into() }).unwrap().verdict;
-        (verdict.done(), verdict.has_failed())
+        (verdict.method.describe(), verdict.has_failed())
     };
     assert_eq!(of("alone"), ("file system backup by a reader pod".to_owned(), false));
     assert_eq!(of("opted-out"), ("nothing".to_owned(), true));
@@ -113,6 +113,6 @@ fn pods_that_are_left_out_mount_their_claims_and_reader_pods_do_not() {
         inventory.take_left_out(&pod("web", "data", json!({"backup.velero.io/backup-volumes": "v"}), json!({})));
         let verdicts = inventory.decide(rules);
         let verdict = &verdicts.of_claim(&ClaimKey { namespace: "n".into(), name: "data".into() }).unwrap().verdict;
-        assert_eq!(verdict.done(), expected);
+        assert_eq!(verdict.method.describe(), expected);
     }
 }

@@ -18,6 +18,9 @@ mod saved_volume;
 mod scheduled;
 mod settings;
 
+pub use crate::method::server_image::find_server_image;
+/// As [`find_server_image`], the name that `lifeboat-restore` uses.
+pub use crate::method::server_image::find_server_image as image_of_server;
 pub use backup::{FileBackupEnd, FileBackups, PodVolumeKey};
 pub use cancel::{cancel_all, cancel_if_wanted, stop_file_backups, working_file_backups};
 pub use outcome::{ClaimsFilled, FileEnd, FileOutcome};
@@ -25,5 +28,5 @@ pub use reader::remove_readers;
 pub use reader_pod::{READER_VOLUME, reader_pod_name};
 pub use restore::{FileRestoreSettings, FileRestores, RestoredPod};
 pub use saved_volume::PodVolume;
-pub use scheduled::{NodeAgents, image_of_server, node_agents, unready_node_agents, unseen_node_agent};
+pub use scheduled::{NodeAgents, node_agents, unready_node_agents, unseen_node_agent};
 pub use settings::FileBackupSettings;

@@ -181,7 +181,7 @@ fn a_volume_is_found_by_its_claim_and_by_its_name() {
     let verdicts = verdicts();
     let of_claim = verdicts.of_claim(&key("snap")).unwrap();
     assert_eq!(verdicts.of_volume("pv-snap"), Some(of_claim));
-    assert_eq!((of_claim.name(), of_claim.verdict.done()), ("n/snap".to_owned(), "CSI snapshot".to_owned()));
+    assert_eq!((of_claim.name(), of_claim.verdict.method.describe()), ("n/snap".to_owned(), "CSI snapshot".to_owned()));
     assert_eq!(verdicts.of_volume("pv-alone").unwrap().claim, None);
     assert_eq!(verdicts.claim(&key("junk")).unwrap().labels["tier"], "junk");
     assert_eq!(

@@ -80,11 +80,6 @@ impl FilesOfPods {
         self.pods.get(&(namespace.to_owned(), pod.to_owned()))
     }
 
-    /// All pods of the backup that have such volumes.
-    pub fn all(&self) -> impl Iterator<Item = (&PodName, &PodFiles)> {
-        self.pods.iter()
-    }
-
     /// Returns true if a claim of the backup is filled through a pod.
     #[must_use]
     pub fn fill(&self, namespace: &str, claim: &str) -> bool {

@@ -8,7 +8,7 @@ use crate::testing::{Fixture, keys, password, seeded};
 use crate::{KopiaError, Repository, RepositoryWriter};
 use async_trait::async_trait;
 use bytes::Bytes;
-use lifeboat_bucket::faults::StoreWrapper;
+use lifeboat_bucket::faults::StoreDecorator;
 use lifeboat_bucket::{BlobStore, Body, BucketError, ErrorKind, Memory, PutOptions};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -55,7 +55,7 @@ impl Hooked {
 }
 
 #[async_trait]
-impl StoreWrapper for Hooked {
+impl StoreDecorator for Hooked {
     fn inner(&self) -> &dyn BlobStore {
         &*self.inner
     }

@@ -7,17 +7,17 @@
 use crate::facts::{Claim, ClaimKey};
 use crate::method::fs_backup::reader_pod::{ReaderPod, ReaderState, reader_pod_name};
 use crate::method::fs_backup::saved_volume::SavedPod;
-use crate::method::fs_backup::scheduled::image_of_server;
 use crate::method::fs_backup::settings::FileBackupSettings;
 use crate::method::lock::lock;
 use crate::method::mover_pod::{has_ended, pods};
+use crate::method::server_image::find_server_image;
 use lifeboat_api::Backup;
 use lifeboat_api::well_known::{LABEL_BACKUP_UID, LABEL_READER_OF_BACKUP, NODE_AGENT};
 use lifeboat_cluster::{Access, AccessRequest, Cluster, ClusterError, ListRequest, WriteBody};
 use lifeboat_object::{ApiResource, ResultScope};
 use lifeboat_operation::Operation;
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::{OnceCell, Semaphore, SemaphorePermit};
@@ -37,6 +37,9 @@ struct ReaderFacts {
     tolerations: Value,
 }
 
+/// The right to make reader pods in a namespace, or the refusal; all claims of the namespace wait for it.
+type PreparedNamespace = Arc<OnceCell<Result<(), String>>>;
+
 /// The reader pods of one backup.
 pub(super) struct Readers {
     cluster: Cluster,
@@ -44,8 +47,8 @@ pub(super) struct Readers {
     settings: FileBackupSettings,
     places: Semaphore,
     facts: OnceCell<ReaderFacts>,
-    /// The namespaces in which pods may be made.
-    prepared: Mutex<BTreeSet<String>>,
+    /// The outcomes of [`Readers::prepare_namespace`].
+    prepared_namespaces: Mutex<BTreeMap<String, PreparedNamespace>>,
     /// The claims whose pods may be there.
     made: Mutex<BTreeSet<ClaimKey>>,
     outcomes: Mutex<Outcomes>,
@@ -67,7 +70,7 @@ impl Readers {
             settings: settings.clone(),
             places: Semaphore::new(AT_ONCE),
             facts: OnceCell::new(),
-            prepared: Mutex::default(),
+            prepared_namespaces: Mutex::default(),
             made: Mutex::default(),
             outcomes: Mutex::default(),
         }
@@ -84,7 +87,7 @@ impl Readers {
     /// The reason for people, with the words of the cluster.
     pub(super) async fn running(&self, claim: &Claim) -> Result<SavedPod, String> {
         let facts = self.facts.get_or_try_init(|| self.look()).await?;
-        self.prepare(&claim.key.namespace).await?;
+        self.prepare_namespace(&claim.key.namespace).await?;
         self.give_up_all()?;
         let pod = ReaderPod {
             backup: &self.settings.backup,
@@ -99,31 +102,35 @@ impl Readers {
         self.wait(&claim.key.namespace, &name, &uid).await
     }
 
-    /// Looks once whether pods may be made in a namespace, and removes those that have ended there.
-    async fn prepare(&self, namespace: &str) -> Result<(), String> {
-        if lock(&self.prepared).contains(namespace) {
-            return Ok(());
-        }
-        self.may_remove(namespace).await?;
-        if let Err(e) = self.remove_ended(namespace).await {
+    /// Checks once per namespace that reader pods may be deleted, and removes ended ones of other backups.
+    async fn prepare_namespace(&self, namespace: &str) -> Result<(), String> {
+        let prepared = Arc::clone(lock(&self.prepared_namespaces).entry(namespace.to_owned()).or_default());
+        prepared.get_or_try_init(|| self.look_at_namespace(namespace)).await?.clone()
+    }
+
+    /// The refusal for a namespace, or that there is none; the error is that it is not known, which the next claim asks again.
+    async fn look_at_namespace(&self, namespace: &str) -> Result<Result<(), String>, String> {
+        let checked = self.check_may_delete_pods(namespace).await?;
+        if checked.is_ok()
+            && let Err(e) = self.remove_ended(namespace).await
+        {
             let fields = [("namespace", namespace), ("error", &e.to_string())];
             self.operation.journal.info("Reader pods of earlier backups cannot be looked for", &fields);
         }
-        lock(&self.prepared).insert(namespace.to_owned());
-        Ok(())
+        Ok(checked)
     }
 
     /// Makes sure that a pod is not made which nobody may remove: installations of older versions may lack the right.
-    async fn may_remove(&self, namespace: &str) -> Result<(), String> {
+    async fn check_may_delete_pods(&self, namespace: &str) -> Result<Result<(), String>, String> {
         let request = AccessRequest { verb: "delete", group: "", resource: "pods", namespace };
         let access = self.cluster.access(request).await;
         let access = access.map_err(|e| format!("ask whether reader pods may be deleted in {namespace}: {e}"))?;
-        let Access::Denied(why) = access else { return Ok(()) };
+        let Access::Denied(why) = access else { return Ok(Ok(())) };
         let why = if why.is_empty() { why } else { format!(" ({why})") };
-        Err(format!(
+        Ok(Err(format!(
             "no reader pod is made for the claim, because the server may not delete pods in {namespace}{why}, and it would stay: install the \
              rights of this version (`install`)"
-        ))
+        )))
     }
 
     /// Fails once a pod was waited for to no avail while no other has run: each of those that follow would take as long.
@@ -137,7 +144,7 @@ impl Readers {
     async fn look(&self) -> Result<ReaderFacts, String> {
         let mut image = self.settings.image.clone();
         if image.is_empty() {
-            image = image_of_server(&self.cluster, &self.settings.backup.metadata.namespace).await;
+            image = find_server_image(&self.cluster, &self.settings.backup.metadata.namespace).await;
         }
         if image.is_empty() {
             return Err(format!(

@@ -57,15 +57,6 @@ pub fn unready_node_agents(namespace: &str, waiting: &str) -> String {
     )
 }
 
-/// Looks for the image of the server: that of the Deployment `velero` in a namespace. Empty where it is not found or may not be read.
-pub async fn image_of_server(cluster: &Cluster, namespace: &str) -> String {
-    let deployments = ApiResource::new("apps", "v1", "deployments", "Deployment");
-    let found = cluster.get(&deployments, Some(namespace), "velero").await.ok().flatten();
-    let found = found.and_then(|body| serde_json::from_slice::<Value>(&body).ok()).unwrap_or_default();
-    let image = found.pointer("/spec/template/spec/containers/0/image").and_then(Value::as_str);
-    image.unwrap_or_default().to_owned()
-}
-
 /// Looks for the DaemonSets of node agents in a namespace.
 ///
 /// # Errors

@@ -1,7 +1,7 @@
 //! The pod of the server, from which maintenance Jobs inherit.
 
-use crate::guard::server_container;
 use crate::work::{Context, StepError};
+use lifeboat_api::server_container;
 use lifeboat_object::ApiResource;
 use serde_json::{Value, json};
 

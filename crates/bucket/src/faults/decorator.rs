@@ -1,4 +1,4 @@
-//! A store around another one, for tests that change what some calls do.
+//! A decorator of a store, for tests that change what some calls do.
 
 use crate::{BlobStore, Body, BucketError, ByteStream, ListOptions, ObjectInfo, Page, PutOptions, Retention};
 use async_trait::async_trait;
@@ -6,9 +6,9 @@ use std::fmt::Debug;
 use std::ops::Range;
 use std::time::Duration;
 
-/// A [`BlobStore`] that does what the store beneath it does, but for the calls that it implements itself.
+/// A store that passes each call to another store, unless it overrides that call.
 #[async_trait]
-pub trait StoreWrapper: Debug + Send + Sync {
+pub trait StoreDecorator: Debug + Send + Sync {
     /// The store beneath.
     fn inner(&self) -> &dyn BlobStore;
 
@@ -27,6 +27,11 @@ pub trait StoreWrapper: Debug + Send + Sync {
         self.inner().put(key, body, options).await
     }
 
+    /// [`BlobStore::retain`].
+    async fn retain(&self, key: &str, retention: Retention) -> Result<(), BucketError> {
+        self.inner().retain(key, retention).await
+    }
+
     /// [`BlobStore::get`].
     async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<ByteStream, BucketError> {
         self.inner().get(key, range).await
@@ -35,6 +40,11 @@ pub trait StoreWrapper: Debug + Send + Sync {
     /// [`BlobStore::head`].
     async fn head(&self, key: &str) -> Result<ObjectInfo, BucketError> {
         self.inner().head(key).await
+    }
+
+    /// [`BlobStore::exists`]. It does not go by [`StoreDecorator::head`]: the other store may know it for less.
+    async fn exists(&self, key: &str) -> Result<bool, BucketError> {
+        self.inner().exists(key).await
     }
 
     /// [`BlobStore::list`].
@@ -59,38 +69,38 @@ pub trait StoreWrapper: Debug + Send + Sync {
 }
 
 #[async_trait]
-impl<W: StoreWrapper> BlobStore for W {
+impl<D: StoreDecorator> BlobStore for D {
     fn describe(&self) -> String {
-        StoreWrapper::describe(self)
+        StoreDecorator::describe(self)
     }
     fn reads_ranges(&self) -> bool {
-        StoreWrapper::reads_ranges(self)
+        StoreDecorator::reads_ranges(self)
     }
     async fn put(&self, key: &str, body: Body, options: PutOptions) -> Result<u64, BucketError> {
-        StoreWrapper::put(self, key, body, options).await
+        StoreDecorator::put(self, key, body, options).await
     }
     async fn retain(&self, key: &str, retention: Retention) -> Result<(), BucketError> {
-        self.inner().retain(key, retention).await
+        StoreDecorator::retain(self, key, retention).await
     }
     async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<ByteStream, BucketError> {
-        StoreWrapper::get(self, key, range).await
+        StoreDecorator::get(self, key, range).await
     }
     async fn head(&self, key: &str) -> Result<ObjectInfo, BucketError> {
-        StoreWrapper::head(self, key).await
+        StoreDecorator::head(self, key).await
     }
     async fn exists(&self, key: &str) -> Result<bool, BucketError> {
-        self.inner().exists(key).await
+        StoreDecorator::exists(self, key).await
     }
     async fn list(&self, options: ListOptions) -> Result<Page, BucketError> {
-        StoreWrapper::list(self, options).await
+        StoreDecorator::list(self, options).await
     }
     async fn delete(&self, keys: &[String]) -> Result<(), BucketError> {
-        StoreWrapper::delete(self, keys).await
+        StoreDecorator::delete(self, keys).await
     }
     async fn abort_stale_uploads(&self, prefix: &str, age: Duration) -> Result<u64, BucketError> {
-        StoreWrapper::abort_stale_uploads(self, prefix, age).await
+        StoreDecorator::abort_stale_uploads(self, prefix, age).await
     }
     async fn presign(&self, key: &str, valid: Duration) -> Result<Option<String>, BucketError> {
-        StoreWrapper::presign(self, key, valid).await
+        StoreDecorator::presign(self, key, valid).await
     }
 }
