@@ -44,8 +44,8 @@ pub struct RestoreClaim {
 impl RestoreClaim {
     /// Returns true if the server of this namespace of this cluster has put the claim, or, with an empty namespace, a
     /// command of this cluster: a name is there once, so that of two such restores the later one has the name. Clusters
-    /// whose UID could not be read count as one, other than for the claim of a backup, where an empty UID or namespace
-    /// is nobody's.
+    /// whose UID could not be read count as one, as long as no restore there reads its backup; other than for the claim of a
+    /// backup, where an empty UID or namespace is nobody's.
     #[must_use]
     pub fn is_of_server(&self, cluster_uid: &str, namespace: &str) -> bool {
         self.cluster_uid == cluster_uid && self.namespace == namespace

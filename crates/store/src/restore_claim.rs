@@ -101,7 +101,10 @@ impl Store {
             // The own claim may have come too late, when another had counted its own already: that one is put again by then.
             self.confirm_restore(owner).await?;
         }
-        let is_foreign = !is_same && !found.is_of_server(&claim.cluster_uid, &claim.namespace);
+        // Clusters of which nobody knows the UID count as one, and may be two: a restore that reads keeps its name.
+        let may_run_elsewhere = found.cluster_uid.is_empty() && found.reads_until.is_some_and(|until| now < until);
+        let is_foreign =
+            !is_same && (may_run_elsewhere || !found.is_of_server(&claim.cluster_uid, &claim.namespace));
         if is_foreign && !self.is_abandoned(name, &found, now).await? {
             return Err(self.restore_name_taken(name, found));
         }
@@ -533,6 +536,17 @@ mod tests {
             store.claim_restore(&owner("", "velero", "3"), at(1)).await,
             Err(StoreError::RestoreNameTaken { .. })
         ));
+        // Two unknown clusters may be two.
+        let reads = BackupReading { backup: "b".into(), backup_uid: "u".into(), until: at(5) };
+        let reading = RestoreOwner { reads: Some(reads), ..owner("", "", "4") };
+        store.claim_restore(&reading, at(1)).await.unwrap();
+        assert!(matches!(
+            store.claim_restore(&owner("", "", "5"), at(4)).await,
+            Err(StoreError::RestoreNameTaken { .. })
+        ));
+        store.claim_restore(&reading, at(4)).await.unwrap();
+        store.claim_restore(&owner("", "", "5"), at(5)).await.unwrap();
+        assert_eq!(store.restore_claim("r").await.unwrap().unwrap().restore_uid, "5");
     }
 
     #[tokio::test]

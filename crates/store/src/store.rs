@@ -3,7 +3,7 @@
 use crate::{ConditionalPuts, Content, StoreError};
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
-use lifeboat_api::Backup;
+use lifeboat_api::{Backup, source_cluster};
 use lifeboat_archive::gzip;
 use lifeboat_archive::layout::{BACKUPS, BackupFile, RestoreFile, replaced_key};
 use lifeboat_archive::sidecar::{self, BackupClaim, FileDigest};
@@ -180,16 +180,25 @@ impl Store {
         serde_json::from_slice(&bytes).map(Some).map_err(|e| StoreError::Sidecar { key, source: e.into() })
     }
 
-    /// The UID of the cluster that has made a backup, from its claim; `None` where there is no claim, as for backups of
-    /// Velero, or the claim is damaged.
+    /// The UID of the cluster that has made a backup, from its claim, or from its record where the claim is damaged; `None` where there is
+    /// no claim, as for backups of Velero, or nothing readable says it.
     ///
     /// # Errors
     /// [`StoreError::Bucket`].
     pub async fn cluster_of(&self, name: &str) -> Result<Option<String>, StoreError> {
         match self.claim_of(name).await {
             Err(e) if e.is_damage() => {
-                tracing::warn!(backup = name, error = %e, "which cluster has made a backup is not known");
-                Ok(None)
+                tracing::warn!(
+                    backup = name,
+                    error = %e,
+                    "the claim of a backup is damaged: which cluster has made it is taken from its record"
+                );
+                match self.backup(name).await {
+                    Ok(record) => Ok(source_cluster(&record).map(str::to_owned)),
+                    Err(StoreError::NoBackup { .. }) => Ok(None),
+                    Err(e) if e.is_damage() => Ok(None),
+                    Err(e) => Err(e),
+                }
             }
             claim => Ok(claim?.map(|claim| claim.cluster_uid).filter(|uid| !uid.is_empty())),
         }
@@ -449,12 +458,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_damaged_claim_says_nothing_of_the_cluster_of_a_backup() {
+    async fn where_a_claim_is_damaged_the_record_says_which_cluster_has_made_a_backup() {
         let store = Store::in_memory();
         assert_eq!(store.cluster_of("b").await.unwrap(), None, "it has no claim");
-        for claim in ["", "{}", "7"] {
-            store.put(&BackupFile::Claim.key("b"), claim.into(), PutOptions::default()).await.unwrap();
-            assert_eq!(store.cluster_of("b").await.unwrap(), None, "{claim}");
+        let record = r#"{"metadata":{"name":"b","annotations":{"lifeboat.io/source-cluster":"c"}}}"#;
+        for (record, expected) in [(None, None), (Some("7"), None), (Some(record), Some("c"))] {
+            if let Some(record) = record {
+                store.put(&BackupFile::Metadata.key("b"), record.into(), PutOptions::default()).await.unwrap();
+            }
+            for claim in ["", "{}", "7"] {
+                store.put(&BackupFile::Claim.key("b"), claim.into(), PutOptions::default()).await.unwrap();
+                assert_eq!(store.cluster_of("b").await.unwrap().as_deref(), expected, "{claim} {record:?}");
+            }
         }
     }
 

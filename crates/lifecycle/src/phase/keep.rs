@@ -34,6 +34,8 @@ pub enum Keeper {
         schedule: String,
         /// The backup.
         backup: String,
+        /// True for one that is newer than the last good one, and has lost objects against it.
+        has_lost_objects: bool,
     },
     /// The rules of its schedule cannot be followed: until somebody mends them, all good backups of it stay.
     WrongRules {
@@ -80,11 +82,12 @@ impl fmt::Display for Keeper {
                 }
                 f.write_str("` lets it go)")
             }
-            Self::LastGood { schedule, backup } => {
-                write!(
-                    f,
-                    "kept, because it is the last good backup of schedule {schedule} (`expiry --release {backup}` lets it go)"
-                )
+            Self::LastGood { schedule, backup, has_lost_objects } => {
+                let (what, but) = match has_lost_objects {
+                    true => ("newest", ", though it has lost objects"),
+                    false => ("last good", ""),
+                };
+                write!(f, "kept, because it is the {what} backup of schedule {schedule}{but} (`expiry --release {backup}` lets it go)")
             }
             Self::WrongRules { schedule, why } => {
                 write!(f, "kept, because the retention of schedule {schedule} cannot be followed: {why}")

@@ -139,9 +139,9 @@ impl Rules {
     }
 
     /// Which of these they keep. Backups that have lost their objects are counted by themselves: they take no place of the others, and
-    /// none of them is the last good one.
+    /// none of them is the last good one. The newest stays beside that one where it is newer: the objects may have gone for good reason.
     fn keep<'b>(&self, members: impl Iterator<Item = &'b MemberRules<'b>>) -> Vec<(String, Vec<Rule>)> {
-        let mut good: Vec<&MemberRules<'_>> = members.filter(|member| member.is_good).collect();
+        let mut good: Vec<&'b MemberRules<'b>> = members.filter(|member| member.is_good).collect();
         good.sort_by_cached_key(|member| place(&self.schedule, member));
         let lost = losses(good.iter().map(|member| member.backup), self.shrink_threshold);
         let (shrunken, full): (Vec<_>, Vec<_>) = good.into_iter().partition(|member| lost.contains_key(member.name()));
@@ -151,11 +151,16 @@ impl Rules {
             let by_rules = kept(&self.retention, &self.zone, &candidates);
             candidates.into_iter().map(|candidate| candidate.name).zip(by_rules).collect::<Vec<_>>()
         };
-        let shrunken = of(&shrunken).into_iter().map(|(name, mut rules)| {
-            rules.retain(|rule| *rule != Rule::LastGood);
-            (name, rules)
+        let last = |members: &[&'b MemberRules<'b>]| members.last().map(|member| place(&self.schedule, member));
+        let is_newest = last(&shrunken) > last(&full);
+        let shrunken = of(&shrunken).into_iter().map(|(name, rules)| {
+            let as_shrunken = |rule| match rule {
+                Rule::LastGood => is_newest.then_some(Rule::Newest),
+                rule => Some(rule),
+            };
+            (name, rules.into_iter().filter_map(as_shrunken).collect())
         });
-        of(&full).into_iter().chain(shrunken).filter(|(_, rules)| !rules.is_empty()).collect()
+        of(&full).into_iter().chain(shrunken).filter(|(_, rules): &(_, Vec<Rule>)| !rules.is_empty()).collect()
     }
 }
 
@@ -234,7 +239,8 @@ impl KeptBackups {
 
     fn by_schedule(&mut self, rules: &Rules, source: OriginCluster<'_>, group: &[MemberRules<'_>]) {
         for (name, by) in rules.keep(group.iter()) {
-            if source == OriginCluster::This && by.contains(&Rule::LastGood) {
+            // The newest of all comes last.
+            if source == OriginCluster::This && (by.contains(&Rule::LastGood) || by.contains(&Rule::Newest)) {
                 self.newest = Some(name.clone());
             }
             if source == OriginCluster::This {
@@ -289,8 +295,10 @@ impl KeptBackups {
             shrink_threshold: threshold.unwrap_or(DEFAULT_SHRINK_THRESHOLD),
         };
         let made = group.iter().filter(|member| source_cluster(member.backup).is_some());
-        for (backup, _) in rules.keep(made) {
-            let keeper = Keeper::LastGood { schedule: rules.schedule.clone(), backup: backup.clone() };
+        for (backup, by) in rules.keep(made) {
+            let has_lost_objects = by.contains(&Rule::Newest);
+            let keeper =
+                Keeper::LastGood { schedule: rules.schedule.clone(), backup: backup.clone(), has_lost_objects };
             self.keepers.insert(backup, keeper);
         }
     }

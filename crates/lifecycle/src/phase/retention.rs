@@ -30,6 +30,8 @@ pub struct RetentionCandidate {
 pub enum Rule {
     /// No other backup of the schedule is good and newer.
     LastGood,
+    /// It is newer than the last good one, and has lost objects against it.
+    Newest,
     /// Among the newest; its place from 1.
     Last(u32),
     /// The newest good one of its hour; the place of that hour among those that have a good backup, from 1.
@@ -48,6 +50,7 @@ impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::LastGood => f.write_str("last good"),
+            Self::Newest => f.write_str("newest"),
             Self::Last(place) => write!(f, "last {place}"),
             Self::Hourly(place) => write!(f, "hourly {place}"),
             Self::Daily(place) => write!(f, "daily {place}"),

@@ -7,7 +7,7 @@ use lifeboat_api::Restore;
 use lifeboat_cluster::ClusterError;
 use lifeboat_object::ResultScope;
 use lifeboat_volume::Movers;
-use lifeboat_volume::fs_backup::{NodeAgents, image_of_server, node_agents, unready_node_agents, unseen_node_agent};
+use lifeboat_volume::fs_backup::{NodeAgents, find_server_image, node_agents, unready_node_agents, unseen_node_agent};
 use std::collections::BTreeMap;
 
 /// The movers of a restore with these settings, where these node agents are.
@@ -56,7 +56,7 @@ pub(crate) async fn wait_settings(
     let mut server_image = settings.image.clone();
     if server_image.is_empty() && settings.may_be_used {
         // Where it is not found the first pod that needs it says so.
-        server_image = image_of_server(&env.cluster, &restore.metadata.namespace).await;
+        server_image = find_server_image(&env.cluster, &restore.metadata.namespace).await;
     }
     WaitSettings { config, server_image, server_version }
 }

@@ -19,8 +19,6 @@ mod scheduled;
 mod settings;
 
 pub use crate::method::server_image::find_server_image;
-/// As [`find_server_image`], the name that `lifeboat-restore` uses.
-pub use crate::method::server_image::find_server_image as image_of_server;
 pub use backup::{FileBackupEnd, FileBackups, PodVolumeKey};
 pub use cancel::{cancel_all, cancel_if_wanted, stop_file_backups, working_file_backups};
 pub use outcome::{ClaimsFilled, FileEnd, FileOutcome};

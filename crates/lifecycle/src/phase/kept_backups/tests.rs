@@ -235,7 +235,7 @@ fn empty_backups_push_out_no_real_one() {
     let mut schedule = nightly(Some(r#"{"keepLast":2}"#));
     let by = |rules: &str| format!("kept by schedule nightly: {rules}");
     // They are counted by themselves.
-    let expected = [by("last 2"), by("last good, last 1"), String::new(), by("last 2"), by("last 1")];
+    let expected = [by("last 2"), by("last good, last 1"), String::new(), by("last 2"), by("newest, last 1")];
     assert_eq!(said(ScheduleLookup::Here(&schedule), &all), expected);
     schedule.metadata.annotations.insert(well_known::ANNOTATION_SHRINK_THRESHOLD.into(), "0".into());
     assert_eq!(
@@ -328,9 +328,14 @@ fn without_rules_the_last_good_backup_that_we_have_made_stays() {
         ),
         ("one that was released goes", vec![own(on(20)), own(released(on(21)))], vec!["20"]),
         (
-            "one that lost its objects is not the last good one",
-            vec![own(items(on(20), "9")), own(items(on(21), "0"))],
-            vec!["20"],
+            "one that lost its objects stays beside the last good one, as the newest",
+            vec![own(items(on(19), "9")), own(items(on(20), "0")), own(items(on(21), "0"))],
+            vec!["19", "21"],
+        ),
+        (
+            "until a good one is newer",
+            vec![own(items(on(19), "9")), own(items(on(20), "0")), own(items(on(21), "9"))],
+            vec!["21"],
         ),
         (
             "each cluster has its own",
@@ -350,4 +355,9 @@ fn without_rules_the_last_good_backup_that_we_have_made_stays() {
     }
     let why = "kept, because it is the last good backup of schedule nightly (`expiry --release nightly-20261121030000` lets it go)";
     assert_eq!(said(GONE, &[own(on(20)), own(on(21))]), ["", why]);
+    let last_good = why.replace("1121", "1120");
+    let newest = "kept, because it is the newest backup of schedule nightly, though it has lost objects (`expiry --release \
+                  nightly-20261121030000` lets it go)";
+    let shrunken = [own(items(on(20), "9")), own(items(on(21), "0"))];
+    assert_eq!(said(GONE, &shrunken), [last_good.as_str(), newest]);
 }

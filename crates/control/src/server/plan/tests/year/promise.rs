@@ -156,6 +156,10 @@ impl Promise {
             .collect();
         good.sort_unstable_by(|a, b| b.cmp(a));
         let mut kept: BTreeSet<&str> = good.first().map(|(_, name)| *name).into_iter().collect();
+        // So does the newest of all, also when it has lost its objects.
+        let is_whole = |saved: &Saved| saved.is_complete && !saved.is_released && counts(saved);
+        let whole = self.saved.iter().filter(|(_, saved)| saved.of == *group && is_whole(saved));
+        kept.extend(whole.map(|(name, saved)| (saved.run, name.as_str())).max().map(|(_, name)| name));
         let counted: Vec<(Timestamp, &str)> =
             good.into_iter().filter(|(run, _)| until.is_none_or(|until| *run <= until)).collect();
         // The last good one is kept by any rules.
@@ -204,9 +208,9 @@ impl Promise {
         others.filter_map(|saved| newest.get(&saved.of)).map(|(_, name)| (*name).clone()).collect()
     }
 
-    /// A server asks for the deletion of a backup because its time is over.
+    /// A server deletes a backup because its time is over.
     pub(super) fn goes(&mut self, name: &str, actor: &Actor, now: Timestamp) {
-        // Its deletion was asked for before, and the request was lost with its cluster.
+        // It is gone by another request.
         let Some(saved) = self.saved.get(name) else { return };
         assert!(saved.end <= now + SKEW, "{name} goes at {now}, and its time is over at {}", saved.end);
         assert!(!saved.is_held, "{name} is held, and goes at {now}");
