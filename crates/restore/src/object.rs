@@ -8,6 +8,7 @@ pub(crate) mod create;
 pub(crate) mod decision;
 pub(crate) mod definitions;
 pub(crate) mod desired;
+pub(crate) mod ephemeral_claims;
 pub(crate) mod existing;
 pub(crate) mod identity_fields;
 pub(crate) mod item;

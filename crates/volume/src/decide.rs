@@ -32,7 +32,7 @@ pub enum Volume<'a> {
         /// The pods that mount its claim, in the order of their names, each with its name for it.
         mounts: &'a [(&'a Pod, &'a PodVolume)],
     },
-    /// A volume of a pod that has no claim, such as an emptyDir.
+    /// A volume of a pod that has no claim, such as an emptyDir, or whose claim is not part of the backup and is ephemeral.
     OfPod(&'a Pod, &'a PodVolume),
 }
 
@@ -84,6 +84,7 @@ struct Subject<'a> {
 
 impl<'a> Subject<'a> {
     fn of(volume: Volume<'a>) -> Self {
+        let has_ephemeral = |mounts: &[(&Pod, &PodVolume)]| mounts.iter().any(|(_, volume)| volume.is_ephemeral);
         match volume {
             Volume::Claimed { claim, volume, mounts } => {
                 let mut facts = volume.map(|volume| volume.facts.clone()).unwrap_or_default();
@@ -91,10 +92,11 @@ impl<'a> Subject<'a> {
                 facts.claim_phase.clone_from(&claim.phase);
                 facts.claim_volume_mode.clone_from(&claim.volume_mode);
                 facts.claim_access_modes.clone_from(&claim.access_modes);
+                facts.is_ephemeral = has_ephemeral(mounts);
                 Self { facts, persistent: volume, has_claim: true, mounts: mounts.to_vec() }
             }
             Volume::Unclaimed { volume, mounts } => {
-                let facts = volume.facts.clone();
+                let facts = VolumeFacts { is_ephemeral: has_ephemeral(mounts), ..volume.facts.clone() };
                 Self { facts, persistent: Some(volume), has_claim: false, mounts: mounts.to_vec() }
             }
             Volume::OfPod(pod, volume) => {

@@ -5,8 +5,10 @@ mod claim;
 mod pod;
 mod source;
 mod volume;
+mod volume_claim;
 
 pub(crate) use claim::BLOCK;
 pub use claim::{Claim, ClaimKey};
-pub use pod::{Pod, PodVolume, claim_of_volume};
+pub use pod::{Pod, PodVolume};
 pub use volume::PersistentVolume;
+pub use volume_claim::{VolumeClaim, claim_of_volume, is_ephemeral};

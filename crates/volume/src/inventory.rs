@@ -10,7 +10,7 @@ use crate::verdict::{
 use lifeboat_api::well_known::LABEL_READER_OF_BACKUP;
 use lifeboat_object::Item;
 use lifeboat_select::ResourcePolicies;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// Facts that were read. About 600 bytes for a claim with its volume; of pods only those with volumes that count.
 #[derive(Clone, Debug, Default)]
@@ -115,7 +115,11 @@ impl VolumeInventory {
         }
         let mut pod = Pod::of(item);
         pod.volumes.retain(|volume| volume.claim.is_some());
-        pod.volumes.iter_mut().for_each(|volume| (volume.is_opted_in, volume.is_opted_out) = (false, true));
+        for volume in &mut pod.volumes {
+            (volume.is_opted_in, volume.is_opted_out) = (false, true);
+            // Nobody decides about it as a volume of this pod.
+            volume.facts = None;
+        }
         self.pod(pod);
     }
 
@@ -169,18 +173,31 @@ impl VolumeInventory {
             }
             all.push(DecidedVolume { claim: Some(key.clone()), volume: claim.volume.clone(), of_pod: None, verdict });
         }
+        let mut decided: HashSet<&ClaimKey> = self.claims.keys().collect();
         for (name, volume) in &self.volumes {
             if of_volumes.contains_key(name) {
                 continue;
             }
             let mounts = volume.claim.as_ref().map(mounts).unwrap_or_default();
             let verdict = decide(Volume::Unclaimed { volume, mounts }, rules);
+            if verdict.method != Method::Skip {
+                decided.extend(&volume.claim);
+            }
             of_volumes.insert(name.clone(), all.len());
             all.push(DecidedVolume { claim: None, volume: Some(name.clone()), of_pod: None, verdict });
         }
+        // compat: Velero saves the files of an ephemeral volume also where the backup leaves its claim out. With the pod comes a new claim.
+        let is_alone = |pod: &Pod, volume: &PodVolume| match &volume.claim {
+            None => true,
+            Some(_) if !volume.is_ephemeral || volume.facts.is_none() => false,
+            Some(claim) => {
+                let key = ClaimKey { namespace: pod.namespace.clone(), name: claim.clone() };
+                !decided.contains(&key)
+            }
+        };
         let mut pods = BTreeSet::new();
         for pod in &self.pods {
-            for volume in pod.volumes.iter().filter(|volume| volume.claim.is_none()) {
+            for volume in pod.volumes.iter().filter(|volume| is_alone(pod, volume)) {
                 let verdict = decide(Volume::OfPod(pod, volume), rules);
                 if verdict.why != MethodReason::NotAskedFor {
                     let of_pod = Some((pod.namespace.clone(), pod.name.clone(), volume.name.clone()));

@@ -225,6 +225,8 @@ mod tests {
     fn objects_that_belong_together_share_a_block() {
         let claim_of = |name: &str| format!("{CLAIM}/{name}");
         let binding_of = |name: &str| format!("{BINDING}/{name}");
+        let volumes = json!([{"name": "own", "ephemeral": {}}]);
+        let with_ephemeral = json!({"spec": {"nodeName": "n1", "volumes": volumes}, "status": {"phase": "Running"}});
         type Objects = Vec<(String, Value)>;
         type Expected = Vec<Vec<u32>>;
         let table: Vec<(&str, Objects, Expected)> = vec![
@@ -254,6 +256,15 @@ mod tests {
                     ("pods/a".into(), pod("Running", &["c"])),
                 ],
                 vec![vec![2, 0], vec![1]],
+            ),
+            (
+                "the claim of an ephemeral volume with its pod",
+                vec![
+                    ("pods/a".into(), with_ephemeral),
+                    (claim_of("a-own"), claim("", "x")),
+                    (claim_of("own"), claim("", "x")),
+                ],
+                vec![vec![0, 1], vec![2]],
             ),
             (
                 "claims of a group, once one of them is bound",

@@ -145,7 +145,7 @@ async fn neighbours(new: Range<usize>, intake: &mut ActionLaneIntake) -> Result<
                     .inspect_err(|e| failed(&item.key(), e, &env))
                     .unwrap_or_default();
                 pod.is_running(&item.head)
-                    && pod.claims().any(|name| claims.contains(&digest(name.to_owned()).digest()))
+                    && pod.claims().any(|name| claims.contains(&digest(name.into_owned()).digest()))
             };
             pick(pods, Some(&namespace), mounts, &env, intake).await?;
         }

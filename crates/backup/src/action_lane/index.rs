@@ -60,7 +60,7 @@ impl RelationFacts {
         let namespace = item.head.namespace.as_deref().unwrap_or_default();
         if is_pod {
             let pod = view::<PodView>(&item.body).unwrap_or_default();
-            let claims = pod.claims().map(|name| claim_digest(namespace, name)).collect();
+            let claims = pod.claims().map(|name| claim_digest(namespace, &name)).collect();
             let may_have_hooks = hooks.may_concern(item);
             return Self::Pod { is_running: pod.is_running(&item.head), may_have_hooks, claims };
         }

@@ -5,7 +5,10 @@ use async_trait::async_trait;
 use lifeboat_action::{ActionError, ActionScope, BackupItemAction, BackupItemInput, BackupItemOutput};
 use lifeboat_api::Backup;
 use lifeboat_object::{Head, Item, ObjectKey, Text, view};
+use lifeboat_volume::facts::VolumeClaim;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
+use std::borrow::Cow;
 
 /// The fields of a pod that backups read.
 #[derive(Debug, Default, Deserialize)]
@@ -19,6 +22,7 @@ pub(crate) struct PodView {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct PodMetadataView {
+    name: Text,
     annotations: Option<AnnotationsView>,
 }
 
@@ -42,6 +46,7 @@ struct PodSpecView {
 struct VolumeView {
     name: Text,
     persistent_volume_claim: Option<ClaimOfVolumeView>,
+    ephemeral: Option<IgnoredAny>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -56,20 +61,29 @@ struct PodStatusView {
     phase: Text,
 }
 
+impl VolumeView {
+    fn claim(&self) -> VolumeClaim<'_> {
+        let claim_name = self.persistent_volume_claim.as_ref().map_or("", |claim| claim.claim_name.0.as_str());
+        VolumeClaim { volume: &self.name.0, claim_name, is_ephemeral: self.ephemeral.is_some() }
+    }
+}
+
 impl PodView {
     /// Names of the claims that it mounts.
-    pub(crate) fn claims(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn claims(&self) -> impl Iterator<Item = Cow<'_, str>> {
         self.mounts().map(|(claim, _)| claim)
     }
 
     /// The claims that it mounts, and whether its annotation asks for the files of each to be saved.
-    pub(crate) fn mounts(&self) -> impl Iterator<Item = (&str, bool)> {
-        let annotations = self.metadata.as_ref().and_then(|metadata| metadata.annotations.as_ref());
+    pub(crate) fn mounts(&self) -> impl Iterator<Item = (Cow<'_, str>, bool)> {
+        let metadata = self.metadata.as_ref();
+        let pod_name = metadata.map_or("", |metadata| metadata.name.0.as_str());
+        let annotations = metadata.and_then(|metadata| metadata.annotations.as_ref());
         let asked = annotations.map_or("", |annotations| annotations.backup_volumes.0.as_str());
         let volumes = self.spec.as_ref().and_then(|spec| spec.volumes.as_deref()).unwrap_or_default();
         volumes.iter().filter_map(move |volume| {
-            let claim = volume.persistent_volume_claim.as_ref()?.claim_name.0.as_str();
-            (!claim.is_empty()).then(|| (claim, asked.split(',').any(|name| name == volume.name.0)))
+            let claim = volume.claim().name(pod_name)?;
+            Some((claim, asked.split(',').any(|name| name == volume.name.0)))
         })
     }
 
@@ -83,7 +97,7 @@ impl PodView {
     /// The keys of the objects that the pod needs: its claims, and its priority class.
     pub(crate) fn needs(&self, namespace: &str) -> Vec<ObjectKey> {
         let mut out: Vec<ObjectKey> =
-            self.claims().map(|name| key("", "persistentvolumeclaims", Some(namespace), name)).collect();
+            self.claims().map(|name| key("", "persistentvolumeclaims", Some(namespace), &name)).collect();
         let class = self.spec.as_ref().map_or("", |spec| spec.priority_class_name.0.as_str());
         if !class.is_empty() {
             out.push(key("scheduling.k8s.io", "priorityclasses", None, class));
@@ -131,14 +145,16 @@ mod tests {
 
     #[test]
     fn a_pod_needs_its_claims_and_its_priority_class() {
-        let pod = json!({"spec": {"priorityClassName": "high", "volumes": [
+        let pod = json!({"metadata": {"name": "web"}, "spec": {"priorityClassName": "high", "volumes": [
             {"name": "a", "persistentVolumeClaim": {"claimName": "data"}}, {"name": "b", "emptyDir": {}},
-            {"name": "c", "persistentVolumeClaim": {"claimName": "logs"}}]}});
+            {"name": "c", "persistentVolumeClaim": {"claimName": "logs"}},
+            {"name": "d", "ephemeral": {"volumeClaimTemplate": {}}}, {"name": "e", "ephemeral": null}]}});
         assert_eq!(
             names(&pod_view(&pod).needs("shop")),
             [
                 "persistentvolumeclaims/shop/data",
                 "persistentvolumeclaims/shop/logs",
+                "persistentvolumeclaims/shop/web-d",
                 "priorityclasses.scheduling.k8s.io/high"
             ]
         );
@@ -165,19 +181,22 @@ mod tests {
     #[test]
     fn a_pod_asks_for_the_files_of_the_volumes_that_it_lists() {
         let pod = |annotations: Value| {
-            json!({"metadata": {"annotations": annotations}, "spec": {"volumes": [
+            json!({"metadata": {"name": "web", "annotations": annotations}, "spec": {"volumes": [
                 {"name": "a", "persistentVolumeClaim": {"claimName": "data"}}, {"name": "b", "emptyDir": {}},
-                {"name": "c", "persistentVolumeClaim": {"claimName": "logs"}}]}})
+                {"name": "c", "persistentVolumeClaim": {"claimName": "logs"}}, {"name": "own", "ephemeral": {}}]}})
         };
-        for (annotations, data, logs) in [
-            (json!({"backup.velero.io/backup-volumes": "b,c"}), false, true),
-            (json!({"backup.velero.io/backup-volumes": "a, c"}), true, false),
-            (json!({"backup.velero.io/backup-volumes": ["a"]}), false, false),
-            (json!({"backup.velero.io/backup-volumes-excludes": "a"}), false, false),
-            (Value::Null, false, false),
+        for (annotations, data, logs, own) in [
+            (json!({"backup.velero.io/backup-volumes": "b,c"}), false, true, false),
+            (json!({"backup.velero.io/backup-volumes": "a, c"}), true, false, false),
+            (json!({"backup.velero.io/backup-volumes": "own"}), false, false, true),
+            (json!({"backup.velero.io/backup-volumes": ["a"]}), false, false, false),
+            (json!({"backup.velero.io/backup-volumes-excludes": "a"}), false, false, false),
+            (Value::Null, false, false, false),
         ] {
             let view = pod_view(&pod(annotations.clone()));
-            assert_eq!(view.mounts().collect::<Vec<_>>(), [("data", data), ("logs", logs)], "{annotations}");
+            let expected =
+                [("data", data), ("logs", logs), ("web-own", own)].map(|(name, asked)| (Cow::from(name), asked));
+            assert_eq!(view.mounts().collect::<Vec<_>>(), expected, "{annotations}");
         }
     }
 }

@@ -4,17 +4,18 @@ use super::edit::{list_mut, original_namespace, remove, retain, text};
 use super::known;
 use lifeboat_action::{ActionError, RestoreItemInput, RestoreItemOutput};
 use lifeboat_api::well_known::{RESTIC_WAIT, RESTORE_WAIT};
+use lifeboat_volume::facts::claim_of_volume;
 
 /// The init containers by which Velero lets a pod wait for the files of its volumes.
 const WAITS: [&str; 2] = [RESTORE_WAIT, RESTIC_WAIT];
 
 /// The claims that a pod mounts come before it (velero: pkg/restore/actions).
 pub(super) fn add_claims(input: RestoreItemInput<'_>) -> Result<RestoreItemOutput, ActionError> {
-    let namespace = original_namespace(&input);
+    let (namespace, pod) = (original_namespace(&input), text(&input.item_from_backup["metadata"], "name"));
     let volumes = input.item["spec"]["volumes"].as_array().into_iter().flatten();
     let mut additional_items = Vec::new();
-    for name in volumes.map(|v| text(&v["persistentVolumeClaim"], "claimName")).filter(|name| !name.is_empty()) {
-        let claim = known::claim(namespace, name);
+    for name in volumes.filter_map(|volume| claim_of_volume(pod, volume)) {
+        let claim = known::claim(namespace, &name);
         // Two volumes of a pod may be one claim.
         if !additional_items.contains(&claim) {
             additional_items.push(claim);
@@ -68,6 +69,10 @@ mod tests {
             (
                 json!({"volumes": [claim("logs"), {"name": "e", "emptyDir": {}}, claim("data"), claim("logs")]}),
                 vec![known::claim("shop", "logs"), known::claim("shop", "data")],
+            ),
+            (
+                json!({"volumes": [{"name": "own", "ephemeral": {}}, claim("data")]}),
+                vec![known::claim("shop", "p-own"), known::claim("shop", "data")],
             ),
             (json!({"volumes": ["odd", {"persistentVolumeClaim": {"claimName": 1}}, claim("")]}), vec![]),
             (json!({"volumes": {}}), vec![]),

@@ -6,6 +6,7 @@ use lifeboat_api::well_known::ANNOTATION_BACKUP_VOLUMES;
 use lifeboat_object::{ObjectKey, ResultScope, first_names};
 use lifeboat_operation::Journal;
 use lifeboat_volume::RecordedVolumes;
+use lifeboat_volume::facts::claim_of_volume;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -66,13 +67,13 @@ fn job_of(pod: &Value) -> Option<&str> {
 fn has_data(key: &ObjectKey, pod: &Value, recorded: &RecordedVolumes) -> bool {
     let named = pod["metadata"]["annotations"][ANNOTATION_BACKUP_VOLUMES].as_str();
     let volumes = pod["spec"]["volumes"].as_array().into_iter().flatten();
-    let claims = volumes.filter_map(|volume| volume["persistentVolumeClaim"]["claimName"].as_str());
+    let claims = volumes.filter_map(|volume| claim_of_volume(&key.name, volume));
     let is_saved =
         |claim: &str| recorded.pod_volumes.keys().any(|one| one.name == claim && one.namespace == key.namespace);
     let pod = (key.namespace.clone().unwrap_or_default(), key.name.clone());
     recorded.of_pods.contains_key(&pod)
         || named.is_some_and(|names| !names.is_empty())
-        || claims.into_iter().any(is_saved)
+        || claims.into_iter().any(|claim| is_saved(&claim))
 }
 
 /// Pods that were left out, by the Job that makes them, both in the cluster.
@@ -142,10 +143,13 @@ mod tests {
         let job = |uid: &str, status: Value| json!({"metadata": {"uid": uid}, "status": status});
         let claim = |name: &str| json!({"spec": {"volumes": [{"persistentVolumeClaim": {"claimName": name}}]}});
         let recorded = RecordedVolumes {
-            pod_volumes: [(key("persistentvolumeclaims", "saved"), SavedFiles::default())].into(),
+            pod_volumes: ["saved", "with-saved-own"]
+                .map(|claim| (key("persistentvolumeclaims", claim), SavedFiles::default()))
+                .into(),
             of_pods: [(("shop".to_owned(), "with-files".to_owned()), BTreeMap::new())].into(),
             ..RecordedVolumes::default()
         };
+        let own = json!({"spec": {"volumes": [{"name": "own", "ephemeral": {}}]}});
         let mut seen = SeenJobs::default();
         for (key, object) in [
             (key("pods", "of-running"), pod(owner("Job", "r"), json!({}))),
@@ -157,6 +161,8 @@ mod tests {
             (key("pods", "alone"), pod(Value::Null, json!({}))),
             (key("pods", "with-claim"), pod(owner("Job", "r"), claim("other"))),
             (key("pods", "with-saved-claim"), pod(owner("Job", "r"), claim("saved"))),
+            (key("pods", "with-saved"), pod(owner("Job", "r"), own.clone())),
+            (key("pods", "with-other"), pod(owner("Job", "r"), own)),
             (key("pods", "with-files"), pod(owner("Job", "r"), json!({}))),
             (
                 key("pods", "with-volumes"),
@@ -166,7 +172,7 @@ mod tests {
             seen.note(&key, &object, &recorded);
         }
         let running = key("jobs.batch", "running");
-        let expected = ["of-running", "with-claim"].map(|name| (key("pods", name), running.clone()));
+        let expected = ["of-running", "with-claim", "with-other"].map(|name| (key("pods", name), running.clone()));
         assert_eq!(seen.pods(), JobPods::from(expected));
     }
 }

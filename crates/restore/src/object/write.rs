@@ -3,6 +3,7 @@
 use crate::object::best_effort::ToPatch;
 use crate::object::create::{CreatedObject, ToCreate, unlabelled};
 use crate::object::decision::{ExistingRules, ItemDecision, ItemToDecide, KeepReason, decide, told_newer};
+use crate::object::ephemeral_claims;
 use crate::object::existing::is_made_since;
 use crate::object::managed_fields::FieldManagers;
 use crate::object::recreate::{NotDeleted, Replacement, advice};
@@ -168,6 +169,8 @@ impl ClusterWriter<'_> {
             target;
         let messages = &self.0.state.messages;
         let (namespace, name) = (key.namespace.as_deref(), target.object.name());
+        // The pod waits for them, and all that follows for the pod.
+        ephemeral_claims::give(self.0, key, in_cluster).await;
         if let Some(status) = status
             && self.wants_status(&source.key, desired)
         {
@@ -290,6 +293,7 @@ impl ClusterWriter<'_> {
     async fn unchanged(&self, target: &WriteTarget<'_>, existing: &Value) -> ItemResult {
         let WriteTarget { object: ToWrite { key, from_backup, desired, .. }, resource, .. } = target;
         self.0.state.messages.unchanged(key);
+        ephemeral_claims::give(self.0, key, existing).await;
         let policy = self.0.scope.existing.of(&key.resource, from_backup);
         let is_updated = matches!(policy, ExistingResourcePolicy::Update | ExistingResourcePolicy::Exact);
         if !self.0.scope.relabels() || !is_updated || self.0.scope.has_labels(existing) {

@@ -11,6 +11,7 @@ use lifeboat_archive::volume_info::{
 use lifeboat_object::{GroupResource, ObjectKey, first_names};
 use lifeboat_volume::csi::{restored_name, snapshot_of_claim};
 use lifeboat_volume::data_movement::restore::operation_id;
+use lifeboat_volume::fs_backup::FileOutcome;
 use lifeboat_volume::{
     ClaimCopy, ClaimData, FilesOfPods, Loss, MovedSnapshot, Movers, RecordedVolumes, RepositoryCopy, RestoreMeans,
     RestoreMethod, SavedClaim, SavedFiles, VolumeOfClaim, plan_claim,
@@ -272,7 +273,15 @@ impl VolumeTreatments {
         let alone = self.volumes.iter().filter(|(name, volume)| volume.included && !claimed.contains(name.as_str()));
         records.extend(alone.map(|(name, volume)| self.record_of_volume(name, volume, from_native(name), &mut unmade)));
         if let FilesReport::Outcomes(outcomes) = files {
-            records.extend(outcomes.iter().filter(|one| one.claim.is_none()).map(of_pod_volume));
+            // The claim of an ephemeral volume may not be part of the restore.
+            let is_alone = |one: &&FileOutcome| {
+                let is_of = |claim: &RestoredClaim| {
+                    claim.key.namespace.as_deref() == Some(one.source_namespace.as_str())
+                        && one.claim.as_deref() == Some(claim.key.name.as_str())
+                };
+                !self.claims.iter().any(is_of)
+            };
+            records.extend(outcomes.iter().filter(is_alone).map(of_pod_volume));
         }
         VolumeReport { records, warning: warning(&empty, &unmade) }
     }

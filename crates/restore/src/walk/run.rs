@@ -434,6 +434,8 @@ fn tell_unsaved(saved: Result<(), RecordsError>, env: &Env) {
 }
 
 #[cfg(test)]
+mod ephemeral_claims;
+#[cfg(test)]
 mod existing;
 #[cfg(test)]
 mod kept_claims;

@@ -243,6 +243,7 @@ fn the_first_policy_whose_conditions_a_volume_meets_decides() {
         (facts.csi, facts.nfs) = (None, Some(("s".into(), "/p".into())));
         facts.volume_type = "nfs";
     };
+    let ephemeral: fn(&mut VolumeFacts) = |facts| facts.is_ephemeral = true;
     let nothing: fn(&mut VolumeFacts) = |facts| *facts = VolumeFacts::default();
     let all: fn(&mut VolumeFacts) = |_| {};
     for (conditions, change, expected) in [
@@ -272,6 +273,12 @@ fn the_first_policy_whose_conditions_a_volume_meets_decides() {
         ("{volumeTypes: [emptyDir, csi]}", all, true),
         ("{volumeTypes: [emptyDir]}", all, false),
         ("{volumeTypes: [emptyDir]}", nothing, false),
+        ("{volumeTypes: [ephemeral]}", all, false),
+        ("{volumeTypes: [ephemeral]}", ephemeral, true),
+        ("{volumeTypes: [csi]}", ephemeral, true),
+        ("{volumeTypes: [emptyDir]}", ephemeral, false),
+        ("{storageClass: [gp2], volumeTypes: [ephemeral]}", ephemeral, true),
+        ("{storageClass: [gp3], volumeTypes: [ephemeral]}", ephemeral, false),
         ("{pvcLabels: {app: db}}", all, true),
         ("{pvcLabels: {app: db, z: ''}}", all, false),
         ("{pvcPhase: [Pending, Bound]}", all, true),

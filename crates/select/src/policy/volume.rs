@@ -43,6 +43,8 @@ const VOLUME_TYPES: [&str; 31] = [
     "storageOS",
     "vsphereVolume",
 ];
+/// The source of a generic ephemeral volume.
+const EPHEMERAL: &str = "ephemeral";
 const PHASES: [&str; 3] = ["Pending", "Bound", "Lost"];
 const MODES: [&str; 2] = ["Filesystem", "Block"];
 const ACCESS_MODES: [&str; 4] = ["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"];
@@ -62,6 +64,8 @@ pub struct VolumeFacts {
     pub storage_class: String,
     /// The field of its source, such as `csi` or `emptyDir`.
     pub volume_type: &'static str,
+    /// True for the volume of a claim that a pod has as a generic ephemeral volume: it is of the type `ephemeral`, too.
+    pub is_ephemeral: bool,
     /// Server and path of an NFS volume.
     pub nfs: Option<(String, String)>,
     /// Driver and attributes of a CSI volume.
@@ -196,7 +200,9 @@ impl VolumePolicy {
             && any_of(&of.storage_class, &facts.storage_class)
             && of.nfs.as_ref().is_none_or(|wanted| is_nfs(wanted, facts))
             && of.csi.as_ref().is_none_or(|wanted| is_csi(wanted, facts))
-            && any_of(&of.volume_types, facts.volume_type)
+            // compat: Velero asks about such a volume of a pod without its claim, as of this type alone.
+            && (any_of(&of.volume_types, facts.volume_type)
+                || facts.is_ephemeral && any_of(&of.volume_types, EPHEMERAL))
             && of.pvc_labels.iter().all(|(key, value)| facts.claim_labels.get(key) == Some(value))
             && any_of(&of.pvc_phase, &facts.claim_phase)
             && (of.pvc_volume_mode.is_empty() || of.pvc_volume_mode == facts.claim_volume_mode)

@@ -251,6 +251,37 @@ fn pods_ask_for_files_by_annotation_or_by_default() {
 }
 
 #[test]
+fn an_ephemeral_volume_is_one_with_its_claim() {
+    let ephemeral = |is_opted_in: bool, is_opted_out: bool| {
+        let mark = |_: &mut Pod, volume: &mut PodVolume| {
+            volume.is_ephemeral = true;
+            (volume.is_opted_in, volume.is_opted_out) = (is_opted_in, is_opted_out);
+        };
+        [pod(mark)]
+    };
+    let taken = Verdict { method: snapshot(), why: MethodReason::SnapshotByDefault { blocker: None } };
+    let annotated = MethodReason::Annotation { pod: "p".into(), blocker: None };
+    let by_default = MethodReason::FsBackupByDefault { pod: "p".into(), blocker: None };
+    let all = Flags { fs_backup_by_default: true, ..flags() };
+    let rule_of =
+        |of: &str, action: &str| format!("- {{conditions: {{volumeTypes: [{of}]}}, action: {{type: {action}}}}}");
+    let (skips, saves, skips_csi) =
+        (rule_of("ephemeral", "skip"), rule_of("ephemeral", "fs-backup"), rule_of("csi", "skip"));
+    for (pods, rules, flags, expected) in [
+        (ephemeral(true, false), "", flags(), Verdict { method: from_p(), why: annotated }),
+        (ephemeral(false, false), "", flags(), taken.clone()),
+        (ephemeral(false, false), "", all.clone(), Verdict { method: from_p(), why: by_default }),
+        (ephemeral(false, true), "", all.clone(), taken),
+        (ephemeral(false, true), "", Flags { snapshots: false, ..all.clone() }, skip(MethodReason::NoSnapshots)),
+        (ephemeral(false, false), &*skips, all.clone(), skip(rule(1, "skip", None))),
+        (ephemeral(false, false), &*saves, flags(), Verdict { method: from_p(), why: rule(1, "fs-backup", None) }),
+        (ephemeral(false, false), &*skips_csi, all, skip(rule(1, "skip", None))),
+    ] {
+        assert_eq!(of_claim(&csi(), &pods, rules, &flags), expected, "{pods:?} {rules} {flags:?}");
+    }
+}
+
+#[test]
 fn a_claim_that_no_pod_mounts_has_a_snapshot_or_its_files_are_saved() {
     let all = Flags { fs_backup_by_default: true, ..flags() };
     let read =

@@ -1,24 +1,11 @@
 //! Facts about the volumes of a pod.
 
 use super::source::SourceView;
+use super::volume_claim::VolumeClaim;
 use lifeboat_object::{Item, Text, view};
 use lifeboat_select::VolumeFacts;
 use serde::Deserialize;
-use serde_json::Value;
 use std::borrow::Cow;
-
-/// The name of the claim of a volume of a pod of this name: the one that it names, or that of an ephemeral volume, which is made of both names.
-/// `None` for a volume without a claim.
-#[must_use]
-pub fn claim_of_volume<'v>(pod: &str, volume: &'v Value) -> Option<Cow<'v, str>> {
-    match volume["persistentVolumeClaim"]["claimName"].as_str() {
-        Some(claim) => Some(claim.into()),
-        None if volume["ephemeral"].is_object() => {
-            Some(format!("{pod}-{}", volume["name"].as_str().unwrap_or_default()).into())
-        }
-        None => None,
-    }
-}
 
 /// A pod, and those of its volumes whose files can be saved.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,7 +28,9 @@ pub struct PodVolume {
     pub name: String,
     /// Its claim, in the pod's namespace.
     pub claim: Option<String>,
-    /// The facts for policies about a volume that has no claim; boxed, because few have it.
+    /// True for a generic ephemeral volume, whose claim comes and goes with the pod.
+    pub is_ephemeral: bool,
+    /// The facts for policies about a volume that names no claim; boxed, because few have it.
     pub facts: Option<Box<VolumeFacts>>,
     /// True when the annotation `backup.velero.io/backup-volumes` lists it.
     pub is_opted_in: bool,
@@ -120,13 +109,20 @@ impl Pod {
         let has_files =
             |volume: &SourceView| !ELSEWHERE.contains(&volume.volume_type) && !volume.name.starts_with("default-token");
         let volumes = volumes.unwrap_or_default().into_iter().filter(has_files);
+        let claim_of = |volume: &SourceView| {
+            let SourceView { name, claim, is_ephemeral, .. } = volume;
+            let claim_name = claim.as_deref().unwrap_or_default();
+            let claim = VolumeClaim { volume: name, claim_name, is_ephemeral: *is_ephemeral };
+            claim.name(&item.head.name).map(Cow::into_owned)
+        };
         let volumes = volumes.map(|volume| PodVolume {
+            claim: claim_of(&volume),
+            is_ephemeral: volume.is_ephemeral,
             facts: volume.claim.is_none().then(|| Box::new(volume.facts())),
             is_opted_in: lists(&annotations.backup_volumes.0, &volume.name),
             is_opted_out: lists(&annotations.excludes.0, &volume.name),
             is_mounted: uses(|container| &container.volume_mounts, &volume.name),
             is_device: uses(|container| &container.volume_devices, &volume.name),
-            claim: volume.claim,
             name: volume.name,
         });
         Self {
@@ -167,6 +163,7 @@ mod tests {
                 "volumes": [
                     {"name": "a", "persistentVolumeClaim": {"claimName": "data"}}, {"name": "b", "persistentVolumeClaim": {"claimName": "raw"}},
                     {"name": "e", "emptyDir": {}}, {"name": "n", "nfs": {"server": "s", "path": "/p"}},
+                    {"name": "own", "ephemeral": {"volumeClaimTemplate": {}}},
                     {"name": "h", "hostPath": {}}, {"name": "s", "secret": {}}, {"name": "c", "configMap": {}},
                     {"name": "p", "projected": {}}, {"name": "d", "downwardAPI": {}}, {"name": "default-token-x", "emptyDir": {}}]},
             "status": {"phase": "Running"}});
@@ -177,6 +174,7 @@ mod tests {
         };
         let nfs = VolumeFacts { volume_type: "nfs", nfs: Some(("s".into(), "/p".into())), ..VolumeFacts::default() };
         let empty = VolumeFacts { volume_type: "emptyDir", ..VolumeFacts::default() };
+        let ephemeral = VolumeFacts { volume_type: "ephemeral", ..VolumeFacts::default() };
         let expected = Pod {
             namespace: "n".into(),
             name: "p".into(),
@@ -186,6 +184,7 @@ mod tests {
                 PodVolume { is_device: true, ..volume("b", Some("raw")) },
                 PodVolume { is_opted_out: true, facts: Some(Box::new(empty)), ..volume("e", None) },
                 PodVolume { facts: Some(Box::new(nfs)), ..volume("n", None) },
+                PodVolume { is_ephemeral: true, facts: Some(Box::new(ephemeral)), ..volume("own", Some("p-own")) },
             ],
         };
         assert_eq!(of(&pod), expected);

@@ -16,8 +16,10 @@ pub(crate) struct SourceView {
     pub(crate) csi: Option<CsiView>,
     /// The name of a volume of a pod.
     pub(crate) name: String,
-    /// The claim of a volume of a pod.
+    /// The claim that a volume of a pod names.
     pub(crate) claim: Option<String>,
+    /// True for a generic ephemeral volume of a pod.
+    pub(crate) is_ephemeral: bool,
     pub(crate) storage_class: String,
     pub(crate) reclaim_policy: String,
     pub(crate) capacity: String,
@@ -108,6 +110,7 @@ impl<'de> Visitor<'de> for SourceVisitor {
                     let claim: Option<ClaimOfPodView> = fields.next_value()?;
                     out.claim = claim.map(|claim| claim.claim_name.0).filter(|name| !name.is_empty());
                 }
+                "ephemeral" => out.is_ephemeral = fields.next_value::<Option<IgnoredAny>>()?.is_some(),
                 "claimRef" => {
                     let claim = fields.next_value::<Option<ClaimRefView>>()?.unwrap_or_default();
                     out.claim_ref = (!claim.name.0.is_empty()).then_some((claim.namespace.0, claim.name.0));

@@ -116,3 +116,59 @@ fn pods_that_are_left_out_mount_their_claims_and_reader_pods_do_not() {
         assert_eq!(verdict.method.describe(), expected);
     }
 }
+
+/// The verdicts on a pod with an ephemeral volume `v`: of what, and what is done.
+fn of_ephemeral(claim: &[Item], is_left_out: bool, annotations: &Value, rules: Rules<'_>) -> Vec<String> {
+    let pod = json!({"metadata": {"name": "web", "namespace": "n", "annotations": annotations},
+        "spec": {"nodeName": "n1", "containers": [{"volumeMounts": [{"name": "v"}]}],
+            "volumes": [{"name": "v", "ephemeral": {"volumeClaimTemplate": {}}}]}, "status": {"phase": "Running"}});
+    let pod = item("pods", "Pod", pod);
+    let mut inventory = VolumeInventory::new(rules);
+    claim.iter().for_each(|item| inventory.take(item));
+    if is_left_out {
+        inventory.take_left_out(&pod);
+    } else {
+        inventory.take(&pod);
+    }
+    let verdicts = inventory.decide(rules);
+    verdicts.iter().map(|decided| format!("{}: {}", decided.name(), decided.verdict.done())).collect()
+}
+
+#[test]
+fn an_ephemeral_volume_is_decided_about_once() {
+    let saved = "file system backup from the pod web (volume v)";
+    let (with_claim, of_pod) = (format!("n/web-v: {saved}"), format!("n/web:v: {saved}"));
+    let claim = claim("web-v", "", "d");
+    let excluded = json!({"backup.velero.io/backup-volumes-excludes": "v"});
+    let files = by_files();
+    let snapshots = Flags { snapshots: true, csi: true, serves_snapshots: true, ..by_files() };
+    let policies = ResourcePolicies::parse(
+        "version: v1\nvolumePolicies: [{action: {type: fs-backup}}]",
+        lifeboat_select::PolicyUse::Backup,
+    );
+    let policies = policies.unwrap();
+    let (none, all) = (json!({}), Some(&policies));
+    for (claim, is_left_out, annotations, rules, expected) in [
+        (&claim[..], false, &none, Rules { policies: None, flags: &files }, vec![with_claim.clone()]),
+        (&claim[..], false, &none, Rules { policies: None, flags: &snapshots }, vec![with_claim.clone()]),
+        (&claim[..], false, &excluded, Rules { policies: None, flags: &files }, vec!["n/web-v: nothing".to_owned()]),
+        (
+            &claim[..],
+            false,
+            &excluded,
+            Rules { policies: None, flags: &snapshots },
+            vec!["n/web-v: CSI snapshot".to_owned()],
+        ),
+        (&claim[..], true, &none, Rules { policies: None, flags: &files }, vec!["n/web-v: nothing".to_owned()]),
+        (&claim[..], true, &none, Rules { policies: all, flags: &files }, vec![with_claim]),
+        // Its claim is not part of the backup.
+        (&claim[1..], false, &none, Rules { policies: None, flags: &files }, vec![format!("pv-web-v: {saved}")]),
+        (&claim[..0], false, &none, Rules { policies: None, flags: &files }, vec![of_pod.clone()]),
+        (&claim[..0], false, &excluded, Rules { policies: None, flags: &files }, vec![]),
+        (&claim[..0], false, &none, Rules { policies: all, flags: &files }, vec![of_pod]),
+        (&claim[..0], true, &none, Rules { policies: all, flags: &files }, vec![]),
+    ] {
+        let found = of_ephemeral(claim, is_left_out, annotations, rules);
+        assert_eq!(found, expected, "{is_left_out} {annotations} {rules:?}");
+    }
+}

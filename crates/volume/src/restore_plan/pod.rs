@@ -7,11 +7,13 @@
 //! compat: Velero fills a claim once for each pod volume backup of it, also under a pod that runs by then, and the other pods that
 //! mount it start before its files are there.
 
+use crate::facts::{claim_of_volume, is_ephemeral};
 use crate::restore_plan::loss::UnsupportedMethod;
 use crate::restore_plan::method::Movers;
 use crate::restore_plan::recorded::{PodName, RecordedVolumes, SavedFiles, claim};
 use lifeboat_api::well_known::ANNOTATION_SNAPSHOT_PREFIX;
 use serde_json::Value;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A volume of a pod whose files are restored.
@@ -32,7 +34,7 @@ pub struct PodFiles {
     pub restored: Vec<FileVolume>,
     /// Pods of the same namespace that come before, because claims that this one mounts are filled through them.
     pub after: BTreeSet<String>,
-    /// Volumes without a claim that nothing brings back, with the reason.
+    /// Volumes whose files are recorded of no claim, and that nothing brings back, with the reason.
     pub unread: BTreeMap<String, UnsupportedMethod>,
     /// Volumes whose files are not restored because of their kind.
     pub refused: BTreeSet<String>,
@@ -93,15 +95,17 @@ impl PodFiles {
     pub fn of(pod: &Value, recorded: &RecordedVolumes, movers: Movers) -> Option<Self> {
         let metadata = |field: &str| pod["metadata"][field].as_str().unwrap_or_default().to_owned();
         let (namespace, name) = (metadata("namespace"), metadata("name"));
-        let saved = recorded.of_pods.get(&(namespace.clone(), name));
+        let saved = recorded.of_pods.get(&(namespace.clone(), name.clone()));
         let annotated = if saved.is_none() { annotated(pod) } else { BTreeMap::new() };
         let saved = saved.unwrap_or(&annotated);
         let mut out = Self::default();
         for one in pod["spec"]["volumes"].as_array().into_iter().flatten() {
             let volume = one["name"].as_str().unwrap_or_default();
-            let claim_name = one["persistentVolumeClaim"]["claimName"].as_str().filter(|name| !name.is_empty());
-            let of_claim = claim_name.and_then(|name| recorded.pod_volumes.get(&claim(&namespace, name)));
+            let claim_name = claim_of_volume(&name, one);
+            let of_claim = claim_name.as_ref().and_then(|name| recorded.pod_volumes.get(&claim(&namespace, name)));
             let Some(files) = saved.get(volume).or(of_claim) else { continue };
+            // Of an ephemeral volume the files may be recorded without its claim: so they are by Velero.
+            let is_by_claim = if is_ephemeral(one) { of_claim.is_some() } else { claim_name.is_some() };
             let is = |kind: &str| one.get(kind).is_some();
             // Kubernetes writes these itself.
             if ["projected", "downwardAPI", "configMap", "secret"].into_iter().any(is) {
@@ -113,17 +117,17 @@ impl PodFiles {
             }
             match movers.read_files(files.format) {
                 // A pod of the restore fills the claim before this one is made. It reaches no other volume of a pod.
-                Ok(()) if movers == Movers::Pods && claim_name.is_some() => {}
+                Ok(()) if movers == Movers::Pods && is_by_claim => {}
                 Ok(()) if movers == Movers::Pods => {
                     out.unread.insert(volume.to_owned(), UnsupportedMethod::FsBackup);
                 }
                 Ok(()) => out.restored.push(FileVolume {
                     volume: volume.to_owned(),
-                    claim: claim_name.map(str::to_owned),
+                    claim: claim_name.map(Cow::into_owned),
                     files: files.clone(),
                 }),
                 // Its claim is held back.
-                Err(_) if claim_name.is_some() => {}
+                Err(_) if is_by_claim => {}
                 Err(how) => drop(out.unread.insert(volume.to_owned(), how)),
             }
         }
@@ -199,6 +203,28 @@ mod tests {
         }
         let other = json!({"metadata": {"namespace": "n", "name": "other"}, "spec": {"volumes": [{"name": "cache", "emptyDir": {}}]}});
         assert_eq!(PodFiles::of(&other, &recorded(), Movers::NodeAgent), None);
+    }
+
+    #[test]
+    fn the_files_of_an_ephemeral_volume_are_of_its_claim() {
+        let volumes = json!([{"name": "own", "ephemeral": {}}, {"name": "velero", "ephemeral": {}}, {"name": "cache", "emptyDir": {}}]);
+        let pod = json!({"metadata": {"namespace": "n", "name": "web"}, "spec": {"volumes": volumes}});
+        let of_pod = ["own", "velero"].map(|name| (name.to_owned(), files(name)));
+        let recorded = RecordedVolumes {
+            of_pods: [(("n".to_owned(), "web".to_owned()), BTreeMap::from(of_pod))].into(),
+            pod_volumes: [(claim("n", "web-own"), files("own"))].into(),
+            ..RecordedVolumes::default()
+        };
+        let restored = vec![volume("own", Some("web-own"), "own"), volume("velero", Some("web-velero"), "velero")];
+        let by_agent = PodFiles { restored, ..PodFiles::default() };
+        // Nothing fills a claim of which the backup records no files.
+        let unread = [("velero".to_owned(), UnsupportedMethod::FsBackup)].into();
+        let by_pods = PodFiles { unread, ..PodFiles::default() };
+        for (movers, expected) in
+            [(Movers::NodeAgent, by_agent), (Movers::Pods, by_pods.clone()), (Movers::Missing, by_pods)]
+        {
+            assert_eq!(PodFiles::of(&pod, &recorded, movers), Some(expected), "{movers:?}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! Each pod has a task that makes its PodVolumeRestores and sees to it that a node agent runs on its node. One task follows all
 //! PodVolumeRestores of the restore with one list. What a run that was cut off has made is found by its name.
 
+use crate::facts::is_ephemeral;
 use crate::method::child::list;
 use crate::method::fs_backup::outcome::{ClaimsFilled, FileEnd, FileOutcome};
 use crate::method::fs_backup::progress::{VolumeProgress, WaitLimits, WaitProgress, said};
@@ -265,10 +266,15 @@ impl FileRun {
         let mut claim_uid = String::new();
         if let Some(claim) = &volume.claim {
             let claims = ApiResource::persistent_volume_claims();
-            let found = self.cluster.get_existing(&claims, Some(&pod.namespace), claim).await;
-            let body = found.map_err(|e| format!("error getting persistent volume claim for volume: {e}"))?;
-            let found: Value = serde_json::from_slice(&body).unwrap_or_default();
-            found["metadata"]["uid"].as_str().unwrap_or_default().clone_into(&mut claim_uid);
+            match self.cluster.get_existing(&claims, Some(&pod.namespace), claim).await {
+                Ok(body) => {
+                    let found: Value = serde_json::from_slice(&body).unwrap_or_default();
+                    found["metadata"]["uid"].as_str().unwrap_or_default().clone_into(&mut claim_uid);
+                }
+                // Kubernetes makes it for the pod.
+                Err(e) if e.is_not_found() && has_ephemeral(&pod.in_cluster, &volume.volume) => {}
+                Err(e) => return Err(format!("error getting persistent volume claim for volume: {e}")),
+            }
         }
         let FileRestoreSettings { restore, location, .. } = &self.settings;
         let source_namespace = &pod.source_namespace;
@@ -468,4 +474,10 @@ impl FileRun {
         };
         volumes.values().map(outcome).collect()
     }
+}
+
+/// Returns true if a volume of a pod is a generic ephemeral one.
+fn has_ephemeral(pod: &Value, volume: &str) -> bool {
+    let mut volumes = pod["spec"]["volumes"].as_array().into_iter().flatten();
+    volumes.any(|one| one["name"] == volume && is_ephemeral(one))
 }
