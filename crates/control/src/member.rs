@@ -26,7 +26,7 @@ pub(crate) fn member_in<'b>(
 ) -> ScheduleMember<'b> {
     ScheduleMember {
         backup,
-        deletion_is_asked: requests.are_for_good(),
+        deletion_is_asked: requests.cannot_be_withdrawn(),
         is_readable: location_in(world, backup, default).is_ok_and(is_readable),
         is_own: !is_of_another_cluster(backup, &world.cluster),
     }

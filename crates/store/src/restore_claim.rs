@@ -103,8 +103,7 @@ impl Store {
         }
         // Clusters of which nobody knows the UID count as one, and may be two: a restore that reads keeps its name.
         let may_run_elsewhere = found.cluster_uid.is_empty() && found.reads_until.is_some_and(|until| now < until);
-        let is_foreign =
-            !is_same && (may_run_elsewhere || !found.is_of_server(&claim.cluster_uid, &claim.namespace));
+        let is_foreign = !is_same && (may_run_elsewhere || !found.is_of_server(&claim.cluster_uid, &claim.namespace));
         if is_foreign && !self.is_abandoned(name, &found, now).await? {
             return Err(self.restore_name_taken(name, found));
         }

@@ -458,10 +458,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn where_a_claim_is_damaged_the_record_says_which_cluster_has_made_a_backup() {
+    async fn the_record_says_the_cluster_of_a_backup_whose_claim_is_damaged() {
         let store = Store::in_memory();
         assert_eq!(store.cluster_of("b").await.unwrap(), None, "it has no claim");
-        let record = r#"{"metadata":{"name":"b","annotations":{"lifeboat.io/source-cluster":"c"}}}"#;
+        let record = r#"{"apiVersion":"velero.io/v1","kind":"Backup","metadata":{"name":"b","annotations":{"lifeboat.io/source-cluster":"c"}}}"#;
         for (record, expected) in [(None, None), (Some("7"), None), (Some(record), Some("c"))] {
             if let Some(record) = record {
                 store.put(&BackupFile::Metadata.key("b"), record.into(), PutOptions::default()).await.unwrap();

@@ -180,7 +180,7 @@ impl VolumeInventory {
             }
             let mounts = volume.claim.as_ref().map(mounts).unwrap_or_default();
             let verdict = decide(Volume::Unclaimed { volume, mounts }, rules);
-            if verdict.method != Method::Skip {
+            if verdict.method != Method::Skip || matches!(verdict.why, MethodReason::Policy { .. }) {
                 decided.extend(&volume.claim);
             }
             of_volumes.insert(name.clone(), all.len());

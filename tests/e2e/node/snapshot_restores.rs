@@ -93,6 +93,42 @@ fn a_lost_namespace_comes_back_with_its_files_and_volumes_as_before() {
 
 #[test]
 #[ignore = "needs a node: make test-node"]
+fn a_pod_starts_again_on_the_claim_of_its_ephemeral_volume() {
+    let place = Place::start("own");
+    let spec = json!({"accessModes": ["ReadWriteOnce"], "storageClassName": "csi", "resources": {"requests": {"storage": "16Mi"}}});
+    place.ground.create(
+        &json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "db", "namespace": place.shop},
+        "spec": {"terminationGracePeriodSeconds": 0,
+            "containers": [{"name": "a", "image": "testbed.local/busybox:1", "imagePullPolicy": "IfNotPresent",
+                "command": ["/bin/sh", "-c", "sleep 3600"], "volumeMounts": [{"name": "data", "mountPath": "/data"}]}],
+            "volumes": [{"name": "data", "ephemeral": {"volumeClaimTemplate": {"spec": spec}}}]}}),
+    );
+    let is_ready = || {
+        place.ground.bed.kubectl(&["wait", "--for=condition=Ready", "pod/db", "-n", &place.shop, "--timeout=180s"]);
+    };
+    is_ready();
+    place.ask(&place.shop, "db", FILL);
+    let before = place.ask(&place.shop, "db", LOOK);
+    let _server = place.server();
+    place.backup("b", &json!({}));
+    place.ground.until_in(&place.own, "backup", "b", "Completed");
+    assert_eq!(place.handles().len(), 1);
+    place.lose(&place.shop);
+    place.ground.velero_in(&place.own, "Restore", "r", &json!({"backupName": "b"}));
+    let restore = place.ground.until_in(&place.own, "restore", "r", "Completed");
+    assert_eq!(restore["status"]["warnings"], Value::Null, "{restore}");
+    is_ready();
+    assert_eq!(place.ask(&place.shop, "db", LOOK), before);
+    let pod = place.ground.get_in(&place.shop, "pod", "db");
+    let claim = place.ground.get_in(&place.shop, "persistentvolumeclaim", "db-data");
+    let owner = json!([{"apiVersion": "v1", "kind": "Pod", "name": "db", "uid": pod["metadata"]["uid"], "controller": true,
+        "blockOwnerDeletion": true}]);
+    assert_eq!(claim["metadata"]["ownerReferences"], owner, "{claim}");
+    place.end();
+}
+
+#[test]
+#[ignore = "needs a node: make test-node"]
 fn a_claim_that_cannot_come_from_its_snapshot_is_an_error_beforehand() {
     let place = Place::start("refuse");
     place.claim("data", &json!({}));

@@ -1,6 +1,6 @@
 //! A store at whose n-th put its user dies, for tests of what is published step by step.
 
-use super::StoreDecorator;
+use super::decorator::StoreDecorator;
 use crate::{BlobStore, Body, BucketError, ErrorKind, PutOptions};
 use async_trait::async_trait;
 use std::sync::{Arc, Mutex, PoisonError};

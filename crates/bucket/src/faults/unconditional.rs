@@ -1,6 +1,6 @@
 //! A store that does not support conditional puts, for tests of what relies on them.
 
-use super::StoreDecorator;
+use super::decorator::StoreDecorator;
 use crate::{BlobStore, Body, BucketError, ErrorKind, Memory, PutOptions};
 use async_trait::async_trait;
 use std::time::Duration;

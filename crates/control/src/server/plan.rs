@@ -400,7 +400,7 @@ impl<'a> Planner<'a> {
             let restore = target.waits_for(request).filter(|_| step == request::Step::Answer);
             if let Some(restore) = restore {
                 self.note(|_| (subject(), Reason::Restored(restore.clone())));
-            } else if let Some(claims) = claims {
+            } else if let Some(claims) = claims.filter(|_| !is_withdrawn) {
                 let (claims, way_out) = (claims.to_owned(), request::way_out_of_claims(request));
                 self.note(|_| (subject(), Reason::NeededByClaims { claims, way_out }));
             }

@@ -54,7 +54,7 @@ pub(super) fn does(step: &ServerStep) -> String {
             "is answered".to_owned()
         }
         ServerStep::Delete(request, _, request::Step::Forget) if request::is_of_expiry(request) => {
-            "is withdrawn: the backup stays".to_owned()
+            "is withdrawn: something keeps the backup, or its time is not over".to_owned()
         }
         ServerStep::Delete(_, _, request::Step::Forget)
         | ServerStep::Download(_, _, request::Step::Forget)

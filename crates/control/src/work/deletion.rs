@@ -1,6 +1,7 @@
 //! Deletes a backup with all that belongs to it (velero: pkg/controller/backup_deletion_controller.go).
 
 use super::backup::{NAME_TAKEN, engine_env, is_record_of};
+use super::keep::keep_as_record_says;
 use super::reading_restores::{foreign_restore, say_restore};
 use super::repository::deletion::LocationRepositories;
 use super::restore::delete_own_files;
@@ -23,8 +24,9 @@ use lifeboat_lifecycle::phase::facts::deletion_has_begun;
 use lifeboat_lifecycle::phase::hold::{Hold, set_elsewhere};
 use lifeboat_lifecycle::phase::location::NoLocation;
 use lifeboat_lifecycle::phase::request::{
-    check_deletion, claims_may_need, claims_waited_for, forget_claims, is_meant, is_of_expiry, reads, refusal_for_claims,
-    refusal_for_foreign_restore, refusal_for_restore, tell_of_claims, waits_for_claims_until, way_out_of_claims,
+    check_deletion, claims_may_need, claims_waited_for, forget_claims, is_meant, is_of_expiry, reads,
+    refusal_for_claims, refusal_for_foreign_restore, refusal_for_restore, tell_of_claims, waits_for_claims_until,
+    way_out_of_claims,
 };
 use lifeboat_lifecycle::phase::restore::has_files;
 use lifeboat_object::first_names;
@@ -235,6 +237,13 @@ pub(crate) async fn delete(context: &Context, request: DeleteBackupRequest, targ
         }
         say_restore(context, backup, &request, &restore).await?;
         return Err(StepError::NotYet(READING_VALID));
+    }
+    // The request may have waited for weeks, and another cluster may have come to keep the backup.
+    if is_of_expiry(&request)
+        && let Some(mut kept) = Box::pin(keep_as_record_says(context, backup, location)).await?
+    {
+        kept.extend(delete_request(context, request).await?);
+        return Ok(kept);
     }
     let (request, own_files) = match begin(context, &request, backup, &store).await? {
         DeletionStart::Noted { request, own_files } => (request, own_files),
@@ -489,7 +498,12 @@ async fn delete_requests(context: &Context, request: &DeleteBackupRequest, other
 /// Deletes a request whose time is over, or which expiry withdraws.
 pub(crate) async fn delete_request(context: &Context, request: DeleteBackupRequest) -> StepResult {
     if is_of_expiry(&request) {
-        tracing::info!(backup = request.spec.backup_name, "expiry withdraws the deletion that it asked for: the backup stays");
+        // Another server may have begun the deletion.
+        leads(context)?;
+        tracing::info!(
+            backup = request.spec.backup_name,
+            "expiry withdraws the deletion that it asked for: something keeps the backup, or its time is not over"
+        );
     }
     delete_requests(context, &request, &[]).await
 }

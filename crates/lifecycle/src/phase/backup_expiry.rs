@@ -55,7 +55,7 @@ impl ExpiryInput {
     pub fn member<'b>(&self, backup: &'b Backup, requests: Requests) -> ScheduleMember<'b> {
         ScheduleMember {
             backup,
-            deletion_is_asked: requests.are_for_good(),
+            deletion_is_asked: requests.cannot_be_withdrawn(),
             is_readable: self.location_of(backup).is_ok_and(is_readable),
             is_own: !self.is_of_another_cluster(backup),
         }
@@ -135,13 +135,14 @@ pub fn expiries(lists: &ExpiryInput, zone: &TimeZone, now: Timestamp) -> Vec<Bac
             note: None,
         };
         let name = label.and_then(|label| labels.get(label)).map(|schedule| schedule.metadata.name.clone());
+        let becomes = becomes(backup, &around, now);
         BackupExpiry {
             stands_for: stands_for(name.as_deref().or(label).unwrap_or_default(), backup),
             schedule: name,
             is_own: !lists.is_of_another_cluster(backup),
             source: source_cluster(backup).filter(|_| lists.is_of_another_cluster(backup)).map(str::to_owned),
-            becomes: becomes(backup, &around, now),
-            waits_for: waits_for(&requests, backup),
+            waits_for: (becomes == ExpiryOutcome::Going).then(|| waits_for(&requests, backup)).flatten(),
+            becomes,
             keepers: around.keepers,
             backup: backup.clone(),
         }

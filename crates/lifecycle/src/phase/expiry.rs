@@ -165,10 +165,10 @@ pub fn begins(backup: &Backup) -> Option<Timestamp> {
 
 /// Decides about the expiry of a backup. All actions and all messages about its expiry follow from this.
 pub fn becomes(backup: &Backup, around: &ExpiryFacts, now: Timestamp) -> ExpiryOutcome {
-    if backup.metadata.deletion_timestamp.is_some() || around.requests.are_for_good() {
+    if backup.metadata.deletion_timestamp.is_some() || around.requests.cannot_be_withdrawn() {
         return ExpiryOutcome::Going;
     }
-    match unasked(backup, around, now) {
+    match outcome_without_requests(backup, around, now) {
         ExpiryOutcome::Goes(end) if end > now => ExpiryOutcome::Goes(end),
         outcome @ (ExpiryOutcome::Kept | ExpiryOutcome::Elsewhere { .. } | ExpiryOutcome::Stays) => outcome,
         _ if around.requests.is_open => ExpiryOutcome::Going,
@@ -176,8 +176,8 @@ pub fn becomes(backup: &Backup, around: &ExpiryFacts, now: Timestamp) -> ExpiryO
     }
 }
 
-/// The outcome as if its deletion were not asked for.
-fn unasked(backup: &Backup, around: &ExpiryFacts, now: Timestamp) -> ExpiryOutcome {
+/// The outcome if its deletion were not asked for.
+fn outcome_without_requests(backup: &Backup, around: &ExpiryFacts, now: Timestamp) -> ExpiryOutcome {
     if is_running(backup) {
         return ExpiryOutcome::Runs;
     }
@@ -309,7 +309,12 @@ mod tests {
             (P::Deleting, Requests { failed: Some(at(40)), ..Requests::default() }, 100, delete.clone()),
             // It fails since long.
             (P::Deleting, Requests { failed: Some(at(480)), ..Requests::default() }, 900, Decision::Wait(at(960))),
-            (P::Deleting, Requests { failed: Some(at(90_000)), ..Requests::default() }, 90_000, Decision::Wait(at(176_400))),
+            (
+                P::Deleting,
+                Requests { failed: Some(at(90_000)), ..Requests::default() },
+                90_000,
+                Decision::Wait(at(176_400)),
+            ),
             // By another clock, and before its time was over.
             (P::Deleting, Requests { failed: Some(at(9000)), ..Requests::default() }, 540, delete.clone()),
             (P::Completed, Requests { failed: Some(at(-40)), ..Requests::default() }, 10, Decision::Wait(at(20))),

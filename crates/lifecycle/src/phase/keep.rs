@@ -87,7 +87,10 @@ impl fmt::Display for Keeper {
                     true => ("newest", ", though it has lost objects"),
                     false => ("last good", ""),
                 };
-                write!(f, "kept, because it is the {what} backup of schedule {schedule}{but} (`expiry --release {backup}` lets it go)")
+                write!(
+                    f,
+                    "kept, because it is the {what} backup of schedule {schedule}{but} (`expiry --release {backup}` lets it go)"
+                )
             }
             Self::WrongRules { schedule, why } => {
                 write!(f, "kept, because the retention of schedule {schedule} cannot be followed: {why}")

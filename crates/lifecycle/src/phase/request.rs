@@ -101,7 +101,7 @@ impl<'r> ByBackup<'r> {
 impl Requests {
     /// Returns true if the backup goes, whatever would keep it. One that expiry alone has asked for is there until its deletion begins.
     #[must_use]
-    pub fn are_for_good(&self) -> bool {
+    pub fn cannot_be_withdrawn(&self) -> bool {
         self.is_open && !self.may_be_withdrawn
     }
 }
@@ -205,10 +205,10 @@ pub fn tell_of_restore(request: &mut DeleteBackupRequest, restore: &ForeignResto
     request.metadata.annotations.insert(well_known::ANNOTATION_WAITS_FOR_RESTORE.to_owned(), restore.to_string());
 }
 
-/// Returns true if the deletion of a backup is asked for, and not refused yet.
+/// Returns true if the deletion of a backup is asked for, and neither refused yet nor withdrawn when something keeps it.
 #[must_use]
 pub fn deletion_is_asked(backup: &Backup, requests: &[DeleteBackupRequest]) -> bool {
-    requests.iter().collect::<ByBackup<'_>>().of(backup).is_open
+    requests.iter().collect::<ByBackup<'_>>().of(backup).cannot_be_withdrawn()
 }
 
 /// Returns true if a restore reads the backup of this name in its namespace.
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deletion_that_expiry_alone_has_asked_for_may_be_withdrawn_until_it_begins() {
+    fn a_deletion_that_expiry_asked_for_may_be_withdrawn_until_it_begins() {
         use DeleteBackupRequestPhase::{InProgress, New, Processed};
         let request = |by_expiry: bool, phase| {
             let mut request = DeleteBackupRequest::default();
@@ -359,7 +359,7 @@ mod tests {
         };
         let of = |backup: &Backup, requests: &[DeleteBackupRequest]| {
             let found = requests.iter().collect::<ByBackup<'_>>().of(backup);
-            (found.is_open, found.may_be_withdrawn, found.are_for_good())
+            (found.is_open, found.may_be_withdrawn, found.cannot_be_withdrawn())
         };
         let mut backup = Backup::default();
         backup.metadata.name = "b".into();

@@ -17,7 +17,7 @@ use std::borrow::Cow;
 
 /// Gives a pod of the cluster, by its key there, the claims of its ephemeral volumes that this restore has made. Nothing is done about
 /// other objects. Doing it again does no harm.
-pub(crate) async fn give(context: &RestoreContext, target: &ObjectKey, in_cluster: &Value) {
+pub(crate) async fn give_to_pod(context: &RestoreContext, target: &ObjectKey, in_cluster: &Value) {
     if target.resource != GroupResource::new("", "pods") {
         return;
     }
@@ -26,10 +26,10 @@ pub(crate) async fn give(context: &RestoreContext, target: &ObjectKey, in_cluste
     let claims: Vec<Cow<'_, str>> = volumes.filter_map(|volume| claim_of_volume(name, volume)).collect();
     for claim in claims {
         let pod = OwningPod { namespace: target.namespace.as_deref(), name, in_cluster };
-        if let Err(why) = pod.own(&claim, context).await {
+        if let Err(why) = pod.take_ownership(&claim, context).await {
             let next =
                 "make the pod its controller (metadata.ownerReferences), or delete both and make another Restore";
-            let text = format!("{target} cannot start: its claim {claim} could not be given to it: {why}; {next}");
+            let text = format!("{target} may not start: its claim {claim} could not be given to it: {why}; {next}");
             context.state.messages.warning(target, &text);
         }
     }
@@ -48,7 +48,7 @@ impl OwningPod<'_> {
     ///
     /// # Errors
     /// The reason for people, also of a claim that was there before.
-    async fn own(self, claim: &str, context: &RestoreContext) -> Result<(), String> {
+    async fn take_ownership(self, claim: &str, context: &RestoreContext) -> Result<(), String> {
         let claims = ApiResource::persistent_volume_claims();
         let found = context.writes.get(&claims, self.namespace, claim).await.map_err(|e| e.to_string())?;
         // Where there is none, Kubernetes makes it for the pod.

@@ -170,7 +170,7 @@ impl ClusterWriter<'_> {
         let messages = &self.0.state.messages;
         let (namespace, name) = (key.namespace.as_deref(), target.object.name());
         // The pod waits for them, and all that follows for the pod.
-        ephemeral_claims::give(self.0, key, in_cluster).await;
+        ephemeral_claims::give_to_pod(self.0, key, in_cluster).await;
         if let Some(status) = status
             && self.wants_status(&source.key, desired)
         {
@@ -250,7 +250,11 @@ impl ClusterWriter<'_> {
         let scope = &self.0.scope;
         let item = ItemToDecide { key, resource, from_backup, desired };
         let is_same = self.0.builder.is_same(scope, item, existing).await.map_err(Refused::Unprepared)?;
-        let patch = match decide(item, existing, is_same, ExistingRules::of(scope)) {
+        let decision = decide(item, existing, is_same, ExistingRules::of(scope));
+        if !matches!(decision, ItemDecision::Wait(_) | ItemDecision::Recreate) {
+            ephemeral_claims::give_to_pod(self.0, key, existing).await;
+        }
+        let patch = match decision {
             ItemDecision::Wait(terminating) => return Err(Refused::Leaving(terminating)),
             ItemDecision::Unchanged => return Ok(self.unchanged(target, existing).await),
             ItemDecision::Merge(patch) | ItemDecision::Update(patch) => patch,
@@ -293,7 +297,6 @@ impl ClusterWriter<'_> {
     async fn unchanged(&self, target: &WriteTarget<'_>, existing: &Value) -> ItemResult {
         let WriteTarget { object: ToWrite { key, from_backup, desired, .. }, resource, .. } = target;
         self.0.state.messages.unchanged(key);
-        ephemeral_claims::give(self.0, key, existing).await;
         let policy = self.0.scope.existing.of(&key.resource, from_backup);
         let is_updated = matches!(policy, ExistingResourcePolicy::Update | ExistingResourcePolicy::Exact);
         if !self.0.scope.relabels() || !is_updated || self.0.scope.has_labels(existing) {

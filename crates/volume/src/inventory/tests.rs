@@ -131,7 +131,7 @@ fn of_ephemeral(claim: &[Item], is_left_out: bool, annotations: &Value, rules: R
         inventory.take(&pod);
     }
     let verdicts = inventory.decide(rules);
-    verdicts.iter().map(|decided| format!("{}: {}", decided.name(), decided.verdict.done())).collect()
+    verdicts.iter().map(|decided| format!("{}: {}", decided.name(), decided.verdict.method.describe())).collect()
 }
 
 #[test]

@@ -170,6 +170,17 @@ mod tests {
     }
 
     #[test]
+    fn a_backup_can_be_held_that_expiry_alone_asks_to_delete() {
+        let mut backup = Backup::default();
+        backup.metadata.name = "b".into();
+        let mut request = DeleteBackupRequest::default();
+        request.spec.backup_name = "b".into();
+        assert!(is_going(&backup, std::slice::from_ref(&request)));
+        request.metadata.annotations.insert(well_known::ANNOTATION_BY_EXPIRY.into(), "true".into());
+        assert!(!is_going(&backup, &[request]));
+    }
+
+    #[test]
     fn until_is_a_time_or_how_long_from_now() {
         let now: Timestamp = "2026-11-22T12:00:00.5Z".parse().unwrap();
         for (text, expected) in [

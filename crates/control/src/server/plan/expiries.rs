@@ -3,7 +3,7 @@
 mod concerns;
 mod keepers;
 
-use super::{Key, Planner, Reason, ServerStep};
+use super::{Key, Planner, Reason, ServerStep, Subject};
 use crate::options::Controller;
 use crate::world::Meta;
 use concerns::Concerns;
@@ -20,7 +20,7 @@ use std::collections::HashSet;
 impl Planner<'_> {
     pub(super) fn expiries(&mut self) {
         let (world, now) = (self.view.world, self.view.now.0);
-        let concerns = Concerns::of(world);
+        let concerns = Concerns::of(world, self.deleted_backups());
         let keepers = Keepers::new(world, &concerns, self.view.options);
         for backup in world.backups.iter() {
             let end = facts::expiration(backup);
@@ -98,11 +98,18 @@ impl Planner<'_> {
         }
     }
 
+    /// The backups that expiry has asked to delete and whose deletion is under way, or begins with this plan.
+    fn deleted_backups(&self) -> HashSet<NamespacedName> {
+        let of_expiry = self.view.world.delete_requests.iter().filter(|request| is_of_expiry(request));
+        let backups = of_expiry.map(|request| request.beside(&request.spec.backup_name));
+        backups.filter(|backup| self.taken.contains(&Subject::Backup(backup.clone()))).collect()
+    }
+
     /// The requests that expiry withdraws: since it asked for the deletion, which has not begun, something has come to keep the backup, or
-    /// its time is not over any more. A request may have waited for weeks, and what the backup was to go for may be gone.
+    /// its time is not over any more. A request may have waited for weeks, and the newer backup that stood in for it may be gone.
     pub(super) fn withdrawn_requests(&self) -> HashSet<NamespacedName> {
         let (world, now) = (self.view.world, self.view.now.0);
-        let concerns = Concerns::of(world);
+        let concerns = Concerns::of(world, self.deleted_backups());
         let keepers = LazyCell::new(|| Keepers::new(world, &concerns, self.view.options));
         let stays = |request: &&DeleteBackupRequest| {
             let backup = world.backups.get(&request.beside(&request.spec.backup_name));

@@ -38,7 +38,7 @@ fn owner(uid: &str) -> Value {
 /// The warning of the pod about its claim.
 fn not_given(why: &str) -> String {
     format!(
-        "pods/shop/web cannot start: its claim web-scratch could not be given to it: {why}; make the pod its controller \
+        "pods/shop/web may not start: its claim web-scratch could not be given to it: {why}; make the pod its controller \
          (metadata.ownerReferences), or delete both and make another Restore"
     )
 }
@@ -110,7 +110,7 @@ async fn a_claim_that_cannot_be_given_is_a_warning_and_a_run_again_gives_it() {
 }
 
 #[tokio::test]
-async fn files_come_into_an_ephemeral_volume_with_and_without_its_claim_in_the_backup() {
+async fn files_come_into_an_ephemeral_volume_also_without_its_claim() {
     let files = [(BackupFile::PodVolumeBackups, json!([saved("scratch", None)]))];
     for (objects, uid) in
         [(vec![namespace(), web(), claim()], json!("uid-of-web-scratch")), (vec![namespace(), web()], Value::Null)]

@@ -1,18 +1,20 @@
 //! The requests and restores that concern backups.
 
-use crate::world::World;
+use crate::world::{Meta, World};
 use jiff::Timestamp;
-use lifeboat_api::{Backup, BackupStorageLocation, Restore};
+use lifeboat_api::{Backup, BackupStorageLocation, NamespacedName, Restore};
 use lifeboat_lifecycle::phase::others::Sightings;
 use lifeboat_lifecycle::phase::request::{ByBackup, Requests};
 use lifeboat_lifecycle::phase::restore::has_ended;
 use lifeboat_lifecycle::phase::taken_over::source_cluster;
 use std::cell::OnceCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Requests, restores and sightings that concern backups. Gathered when the first backup needs them.
 pub(super) struct Concerns<'a> {
     world: &'a World,
+    /// Backups whose deletion is under way, or begins with this plan.
+    deleted: HashSet<NamespacedName>,
     requests: OnceCell<ByBackup<'a>>,
     /// A restore of each backup that is being restored, by the namespace and the name of the backup.
     restores: OnceCell<HashMap<(&'a str, &'a str), &'a Restore>>,
@@ -20,13 +22,16 @@ pub(super) struct Concerns<'a> {
 }
 
 impl<'a> Concerns<'a> {
-    pub(super) fn of(world: &'a World) -> Self {
-        Self { world, requests: OnceCell::new(), restores: OnceCell::new(), sightings: OnceCell::new() }
+    /// `deleted` are the backups whose deletion is under way, or begins with this plan.
+    pub(super) fn of(world: &'a World, deleted: HashSet<NamespacedName>) -> Self {
+        Self { world, deleted, requests: OnceCell::new(), restores: OnceCell::new(), sightings: OnceCell::new() }
     }
 
     /// The requests to delete this very backup.
     pub(super) fn requests_for(&self, backup: &Backup) -> Requests {
-        self.requests.get_or_init(|| self.world.delete_requests.iter().collect()).of(backup)
+        let requests = self.requests.get_or_init(|| self.world.delete_requests.iter().collect()).of(backup);
+        let is_deleted = requests.may_be_withdrawn && self.deleted.contains(&backup.key());
+        Requests { may_be_withdrawn: requests.may_be_withdrawn && !is_deleted, ..requests }
     }
 
     /// A restore that reads it.

@@ -8,8 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Largest error of clocks, with a margin.
 const SKEW: SignedDuration = SignedDuration::from_mins(22);
-/// Time within which a backup that nothing keeps goes.
-const BOUND: SignedDuration = SignedDuration::from_hours(10 * 24);
+/// Time within which a backup that nothing keeps goes. Another cluster keeps it by older rules until it learns of newer ones, when the time
+/// of a later backup is over, which are nine days; then a deletion may wait.
+const BOUND: SignedDuration = SignedDuration::from_hours(14 * 24);
 /// A cluster that is not seen for so long is gone.
 const UNSEEN: SignedDuration = SignedDuration::from_hours(30 * 24);
 
