@@ -156,17 +156,19 @@ async fn we_continue_what_kopia_0_22_begins() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "builds four kopia: make test-long"]
+#[ignore = "builds three kopia: make test-long"]
 async fn long_we_continue_what_older_versions_of_kopia_begin() {
-    for version in OLD_KOPIA_VERSIONS {
+    // kopia 0.10 opens no repository of version 3, and stores of the mode of an entry nothing but the permissions.
+    for version in OLD_KOPIA_VERSIONS.into_iter().filter(|version| *version != "v0.10.7") {
         we_continue(version).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "builds four kopia: make test-long"]
+#[ignore = "builds three kopia: make test-long"]
 async fn long_older_versions_of_kopia_continue_what_we_begin() {
-    for version in OLD_KOPIA_VERSIONS {
+    // kopia 0.10 opens no repository of version 3, and stores of the mode of an entry nothing but the permissions.
+    for version in OLD_KOPIA_VERSIONS.into_iter().filter(|version| *version != "v0.10.7") {
         kopia_continues(version).await;
     }
 }

@@ -20,7 +20,12 @@ async fn reads_what_is_written_by(version: &str) {
             change(&tree);
         }
         kopia.run(&["snapshot", "create", tree.to_str().unwrap()]).unwrap();
-        wanted.push(rows(&tree));
+        let mut tree = rows(&tree);
+        if version == "v0.10.7" {
+            // It stores of the mode of an entry nothing but the permissions.
+            tree.values_mut().for_each(|row| row.mode &= 0o777);
+        }
+        wanted.push(tree);
     }
     assert_ne!(wanted[0], wanted[1]);
 
