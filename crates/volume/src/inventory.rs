@@ -173,7 +173,8 @@ impl VolumeInventory {
             }
             all.push(DecidedVolume { claim: Some(key.clone()), volume: claim.volume.clone(), of_pod: None, verdict });
         }
-        let mut decided: HashSet<&ClaimKey> = self.claims.keys().collect();
+        // The claims that are left out and whose volumes are decided about.
+        let mut by_volume: HashSet<&ClaimKey> = HashSet::new();
         for (name, volume) in &self.volumes {
             if of_volumes.contains_key(name) {
                 continue;
@@ -181,7 +182,7 @@ impl VolumeInventory {
             let mounts = volume.claim.as_ref().map(mounts).unwrap_or_default();
             let verdict = decide(Volume::Unclaimed { volume, mounts }, rules);
             if verdict.method != Method::Skip || matches!(verdict.why, MethodReason::Policy { .. }) {
-                decided.extend(&volume.claim);
+                by_volume.extend(&volume.claim);
             }
             of_volumes.insert(name.clone(), all.len());
             all.push(DecidedVolume { claim: None, volume: Some(name.clone()), of_pod: None, verdict });
@@ -192,7 +193,7 @@ impl VolumeInventory {
             Some(_) if !volume.is_ephemeral || volume.facts.is_none() => false,
             Some(claim) => {
                 let key = ClaimKey { namespace: pod.namespace.clone(), name: claim.clone() };
-                !decided.contains(&key)
+                !self.claims.contains_key(&key) && !by_volume.contains(&key)
             }
         };
         let mut pods = BTreeSet::new();
