@@ -50,11 +50,20 @@ fn check_by_kopia(kopia: &Kopia, tree: &Path, folder: &Path) {
     std::fs::remove_dir_all(target).unwrap();
 }
 
+/// Makes the tree for a version of kopia. Up to 0.19 kopia counts in the totals of a folder only the symlinks that lie right in it, so
+/// that all folders above the one with a symlink are other objects than ours: for these versions no symlink lies below the root.
+fn make_for(version: &str, tree: &Path) {
+    make(tree);
+    if ["v0.14.1", "v0.19.0"].contains(&version) {
+        std::fs::rename(tree.join("a/dangling"), tree.join("dangling")).unwrap();
+    }
+}
+
 /// Ours begins, kopia goes on with the same tree and then with a changed one, ours goes on with that.
 async fn kopia_continues(version: &str) {
     let folder = tempfile::tempdir().unwrap();
     let (bucket, tree) = (folder.path().join("repository"), folder.path().join("tree"));
-    make(&tree);
+    make_for(version, &tree);
     create(&bucket, &NewRepository::default()).await;
     let repository = open(&bucket, folder.path()).await;
     let ours = take(&repository, &tree).await;
@@ -105,7 +114,7 @@ async fn we_continue(version: &str) {
     let folder = tempfile::tempdir().unwrap();
     let (bucket, tree) = (folder.path().join("repository"), folder.path().join("tree"));
     std::fs::create_dir(&bucket).unwrap();
-    make(&tree);
+    make_for(version, &tree);
     let kopia = Kopia::new(version, PASSWORD).unwrap();
     kopia.create(&bucket, &[]).unwrap();
     let create = ["snapshot", "create", tree.to_str().unwrap()];
