@@ -18,6 +18,7 @@ pub(crate) mod job_pods;
 pub(crate) mod managed_fields;
 pub(crate) mod mover_pods;
 pub(crate) mod namespaces;
+pub(crate) mod orphaned_claims;
 pub(crate) mod owner_references;
 pub(crate) mod ready;
 pub(crate) mod recreate;

@@ -6,6 +6,7 @@ use crate::object::decision::ItemToDecide;
 use crate::object::existing::is_same_state;
 use crate::object::identity_fields::strip;
 use crate::object::job_pods::{JobPods, left_to};
+use crate::object::orphaned_claims::OrphanedClaims;
 use crate::object::references;
 use crate::request::modifier::{Modified, ModifierTarget, Modifiers, NotKnown, Schemas};
 use crate::state::terminating::TerminatingObject;
@@ -63,6 +64,8 @@ pub(crate) struct ObjectBuilder {
     pub(crate) actions: Actions,
     /// Pods that their Jobs make anew.
     pub(crate) job_pods: Arc<JobPods>,
+    /// Claims of ephemeral volumes whose pods are not restored.
+    pub(crate) orphaned_claims: Arc<OrphanedClaims>,
     pub(crate) volumes: Arc<RestoredVolumes>,
     pub(crate) modifiers: Arc<Modifiers>,
     /// Merge rules of types, for the strategic patches of the modifiers.
@@ -75,10 +78,11 @@ impl ObjectBuilder {
     /// # Errors
     /// Which action has no scope there, for people.
     pub(crate) fn serving(&self, catalog: &Catalog) -> Result<Self, String> {
-        let Self { actions, job_pods, volumes, modifiers, schemas } = self;
+        let Self { actions, job_pods, orphaned_claims, volumes, modifiers, schemas } = self;
         Ok(Self {
             actions: actions.serving(catalog)?,
             job_pods: Arc::clone(job_pods),
+            orphaned_claims: Arc::clone(orphaned_claims),
             volumes: Arc::clone(volumes),
             modifiers: Arc::clone(modifiers),
             schemas: Arc::clone(schemas),

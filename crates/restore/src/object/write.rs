@@ -3,12 +3,12 @@
 use crate::object::best_effort::ToPatch;
 use crate::object::create::{CreatedObject, ToCreate, unlabelled};
 use crate::object::decision::{ExistingRules, ItemDecision, ItemToDecide, KeepReason, decide, told_newer};
-use crate::object::ephemeral_claims;
 use crate::object::existing::is_made_since;
 use crate::object::managed_fields::FieldManagers;
 use crate::object::recreate::{NotDeleted, Replacement, advice};
 use crate::object::refused::{self, Refused};
 use crate::object::repository_data::{self, Written};
+use crate::object::{ephemeral_claims, orphaned_claims};
 use crate::plan::confirmed::{ConfirmedPlan, PlannedWrite};
 use crate::state::attempt::SourceObject;
 use crate::state::item_result::ItemResult;
@@ -171,6 +171,9 @@ impl ClusterWriter<'_> {
         let (namespace, name) = (key.namespace.as_deref(), target.object.name());
         // The pod waits for them, and all that follows for the pod.
         ephemeral_claims::give_to_pod(self.0, key, in_cluster).await;
+        if let Some(pod) = self.0.builder.orphaned_claims.get(&source.key) {
+            messages.warning(key, &orphaned_claims::warning(key, pod));
+        }
         if let Some(status) = status
             && self.wants_status(&source.key, desired)
         {

@@ -173,6 +173,7 @@ impl PreparedRestore {
         let builder = ObjectBuilder {
             actions: actions.map_err(|e| ValidationErrors(vec![e]))?,
             job_pods: Arc::new(contents.job_pods),
+            orphaned_claims: Arc::new(contents.orphaned_claims),
             volumes: Arc::new(RestoredVolumes {
                 provisioned: contents.provisioned,
                 native,

@@ -1,6 +1,7 @@
 //! Reads the whole archive once before anything is changed: every object is checked, and what planning needs is kept.
 
 use crate::object::job_pods::{JobPods, SeenJobs, has_ended};
+use crate::object::orphaned_claims::{OrphanedClaims, SeenEphemeral};
 use crate::object::owner_references::has_owners;
 use crate::state::env::Env;
 use crate::volumes::mounting_pods::MountingPods;
@@ -42,6 +43,8 @@ pub(crate) struct Contents {
     pub(crate) with_owners: Vec<usize>,
     /// Pods that their Jobs make anew.
     pub(crate) job_pods: JobPods,
+    /// Claims of ephemeral volumes whose pods are not restored.
+    pub(crate) orphaned_claims: OrphanedClaims,
     /// The files of the volumes of pods.
     pub(crate) files: Arc<FilesOfPods>,
     /// The pods that mount claims; empty where the restore starts no movers itself.
@@ -80,7 +83,7 @@ pub(crate) async fn scan(
     let ScanRules { filter, recorded, means } = rules;
     let mut tasks = JoinSet::new();
     let mut items = archive.read(rows, &mut tasks);
-    let (mut out, mut jobs) = (Contents::default(), SeenJobs::default());
+    let (mut out, mut jobs, mut ephemeral) = (Contents::default(), SeenJobs::default(), SeenEphemeral::default());
     out.volumes.records(recorded, means.movers);
     let (mut pods, mut uploads) = (BTreeMap::new(), BTreeMap::new());
     while let Some(item) = items.next().await? {
@@ -128,12 +131,16 @@ pub(crate) async fn scan(
                     out.provisioned.insert(key.name.clone());
                 }
             }
-            "persistentvolumeclaims" if included => out.volumes.claim(&key, &object, recorded),
+            "persistentvolumeclaims" if included => {
+                ephemeral.claim(&key, &object);
+                out.volumes.claim(&key, &object, recorded);
+            }
             "datauploads" => {
                 let upload = MovedSnapshot::of_upload(&object);
                 uploads.extend(upload.map(|upload| (name_of(&key), upload)));
             }
             "pods" if included && !is_completed(&key.resource, &object) => {
+                ephemeral.pod(&key, &object);
                 if means.movers == Movers::Pods {
                     out.mounting.note(&key, item.row, &object);
                 }
@@ -150,6 +157,7 @@ pub(crate) async fn scan(
         }
     }
     out.job_pods = jobs.pods();
+    out.orphaned_claims = ephemeral.orphans(&out.job_pods);
     out.files = Arc::new(FilesOfPods::plan(pods));
     let anew = out.volumes.settle(Arc::clone(&out.files), &uploads);
     anew.iter().for_each(|volume| drop(out.retained.remove(volume)));
