@@ -28,14 +28,15 @@ pub enum Keeper {
         /// The reason for which those of the schedule are not in force.
         absence: Absence,
     },
-    /// It is the last good one of a schedule that has no rules, and a server of ours or a command has made it.
+    /// It is the last good one of a schedule that has no rules, or a newer one that is not as good, and a server of ours or a command has
+    /// made it.
     LastGood {
         /// The schedule.
         schedule: String,
         /// The backup.
         backup: String,
-        /// True for one that is newer than the last good one, and has lost objects against it.
-        has_lost_objects: bool,
+        /// [`Rule::LastGood`], [`Rule::Newest`] or [`Rule::NewestWithErrors`].
+        rule: Rule,
     },
     /// The rules of its schedule cannot be followed: until somebody mends them, all good backups of it stay.
     WrongRules {
@@ -82,10 +83,11 @@ impl fmt::Display for Keeper {
                 }
                 f.write_str("` lets it go)")
             }
-            Self::LastGood { schedule, backup, has_lost_objects } => {
-                let (what, but) = match has_lost_objects {
-                    true => ("newest", ", though it has lost objects"),
-                    false => ("last good", ""),
+            Self::LastGood { schedule, backup, rule } => {
+                let (what, but) = match rule {
+                    Rule::Newest => ("newest", ", though it has lost objects"),
+                    Rule::NewestWithErrors => ("newest", ", though it ended with errors"),
+                    _ => ("last good", ""),
                 };
                 write!(
                     f,

@@ -6,7 +6,7 @@
 //! was lost, have taken nothing back.
 //!
 //! Where nothing says rules, the last good backup that Lifeboat has made stays, of each schedule and cluster. Velero's own go by their time,
-//! as there.
+//! as there. Beside the last good one stays the newest that ended with errors, where it is newer.
 
 use super::facts::stands_for;
 use super::hold::Hold;
@@ -83,12 +83,15 @@ impl<'s> ScheduleLookup<'s> {
 struct MemberRules<'b> {
     backup: &'b Backup,
     is_good: bool,
+    /// It is good, or ended with errors.
+    has_contents: bool,
     said: OnceCell<Option<Result<KeptBy, String>>>,
 }
 
 impl<'b> MemberRules<'b> {
     fn of(member: &ScheduleMember<'b>) -> Self {
-        Self { backup: member.backup, is_good: member.is_good(), said: OnceCell::new() }
+        let (is_good, has_contents) = (member.is_good(), member.has_contents());
+        Self { backup: member.backup, is_good, has_contents, said: OnceCell::new() }
     }
 
     fn name(&self) -> &'b str {
@@ -140,27 +143,39 @@ impl Rules {
 
     /// Which of these they keep. Backups that have lost their objects are counted by themselves: they take no place of the others, and
     /// none of them is the last good one. The newest stays beside that one where it is newer: the objects may have gone for good reason.
+    /// So do the newest ones with errors, without which a schedule that never ends well would leave nothing.
     fn keep<'b>(&self, members: impl Iterator<Item = &'b MemberRules<'b>>) -> Vec<(String, Vec<Rule>)> {
-        let mut good: Vec<&'b MemberRules<'b>> = members.filter(|member| member.is_good).collect();
-        good.sort_by_cached_key(|member| place(&self.schedule, member));
-        let lost = losses(good.iter().map(|member| member.backup), self.shrink_threshold);
-        let (shrunken, full): (Vec<_>, Vec<_>) = good.into_iter().partition(|member| lost.contains_key(member.name()));
-        let of = |members: &[&MemberRules<'_>]| {
-            let candidates: Vec<RetentionCandidate> =
-                members.iter().map(|member| candidate(&self.schedule, member)).collect();
-            let by_rules = kept(&self.retention, &self.zone, &candidates);
-            candidates.into_iter().map(|candidate| candidate.name).zip(by_rules).collect::<Vec<_>>()
-        };
+        let mut all: Vec<&'b MemberRules<'b>> = members.filter(|member| member.has_contents).collect();
+        all.sort_by_cached_key(|member| place(&self.schedule, member));
+        let lost = losses(all.iter().map(|member| member.backup), self.shrink_threshold);
+        let is_full = |member: &&MemberRules<'_>| !lost.contains_key(member.name());
+        let (good, with_errors): (Vec<_>, Vec<_>) = all.into_iter().partition(|member| member.is_good);
+        let (full, shrunken): (Vec<_>, Vec<_>) = good.into_iter().partition(is_full);
         let last = |members: &[&'b MemberRules<'b>]| members.last().map(|member| place(&self.schedule, member));
-        let is_newest = last(&shrunken) > last(&full);
-        let shrunken = of(&shrunken).into_iter().map(|(name, rules)| {
+        let last_full = last(&full);
+        let is_newest = last(&shrunken) > last_full;
+        let shrunken = self.by_numbers(&shrunken).into_iter().map(|(name, rules)| {
             let as_shrunken = |rule| match rule {
                 Rule::LastGood => is_newest.then_some(Rule::Newest),
                 rule => Some(rule),
             };
             (name, rules.into_iter().filter_map(as_shrunken).collect())
         });
-        of(&full).into_iter().chain(shrunken).filter(|(_, rules): &(_, Vec<Rule>)| !rules.is_empty()).collect()
+        // The newest of all, and the newest that has its objects.
+        let newest_first = || with_errors.iter().rev().copied();
+        let newest = [newest_first().next(), newest_first().find(is_full)].into_iter().flatten();
+        let newest = newest.filter(|member| Some(place(&self.schedule, member)) > last_full).map(MemberRules::name);
+        let with_errors =
+            BTreeSet::from_iter(newest).into_iter().map(|name| (name.to_owned(), vec![Rule::NewestWithErrors]));
+        let kept = self.by_numbers(&full).into_iter().chain(shrunken).chain(with_errors);
+        kept.filter(|(_, rules): &(_, Vec<Rule>)| !rules.is_empty()).collect()
+    }
+
+    /// The rules that keep each of these good backups, by their names.
+    fn by_numbers(&self, good: &[&MemberRules<'_>]) -> Vec<(String, Vec<Rule>)> {
+        let candidates: Vec<RetentionCandidate> = good.iter().map(|member| candidate(&self.schedule, member)).collect();
+        let by_rules = kept(&self.retention, &self.zone, &candidates);
+        candidates.into_iter().map(|candidate| candidate.name).zip(by_rules).collect()
     }
 }
 
@@ -273,9 +288,15 @@ impl KeptBackups {
         let own = group.iter().filter(|member| place(&schedule, member) <= until);
         let all = Rules { retention: Retention::default(), ..rules.clone() };
         let mut by_name: BTreeMap<String, BTreeSet<Rule>> = BTreeMap::new();
-        for (name, by) in rules.keep(own).into_iter().chain(all.keep(group.iter())) {
+        for (name, mut by) in rules.keep(own) {
+            // A later one may be good.
+            by.retain(|rule| *rule != Rule::NewestWithErrors);
             by_name.entry(name).or_default().extend(by);
         }
+        for (name, by) in all.keep(group.iter()) {
+            by_name.entry(name).or_default().extend(by);
+        }
+        by_name.retain(|_, by| !by.is_empty());
         for (name, by) in by_name {
             let (schedule, rules, absence) = (schedule.clone(), by.into_iter().collect(), absence.clone());
             self.keepers.insert(name, Keeper::Recorded { schedule, rules, absence });
@@ -296,9 +317,9 @@ impl KeptBackups {
         };
         let made = group.iter().filter(|member| source_cluster(member.backup).is_some());
         for (backup, by) in rules.keep(made) {
-            let has_lost_objects = by.contains(&Rule::Newest);
-            let keeper =
-                Keeper::LastGood { schedule: rules.schedule.clone(), backup: backup.clone(), has_lost_objects };
+            let alone = [Rule::Newest, Rule::NewestWithErrors].into_iter().find(|rule| by.contains(rule));
+            let rule = alone.unwrap_or(Rule::LastGood);
+            let keeper = Keeper::LastGood { schedule: rules.schedule.clone(), backup: backup.clone(), rule };
             self.keepers.insert(backup, keeper);
         }
     }

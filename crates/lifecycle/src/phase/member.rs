@@ -1,6 +1,6 @@
 //! A backup of a schedule among the others of it: is it one that rules count?
 
-use super::facts::is_good;
+use super::facts::{has_contents, is_good};
 use lifeboat_api::Backup;
 
 /// A backup of a schedule, and what of the rest decides whether rules keep it.
@@ -20,5 +20,10 @@ impl ScheduleMember<'_> {
     /// Tells whether it could be restored, and will be there.
     pub fn is_good(&self) -> bool {
         self.is_readable && is_good(self.backup, self.deletion_is_asked)
+    }
+
+    /// As [`Self::is_good`], also of one that ended with errors.
+    pub fn has_contents(&self) -> bool {
+        self.is_readable && has_contents(self.backup, self.deletion_is_asked)
     }
 }

@@ -32,6 +32,8 @@ pub enum Rule {
     LastGood,
     /// It is newer than the last good one, and has lost objects against it.
     Newest,
+    /// It is newer than the last good one, and ended with errors.
+    NewestWithErrors,
     /// Among the newest; its place from 1.
     Last(u32),
     /// The newest good one of its hour; the place of that hour among those that have a good backup, from 1.
@@ -51,6 +53,7 @@ impl fmt::Display for Rule {
         match self {
             Self::LastGood => f.write_str("last good"),
             Self::Newest => f.write_str("newest"),
+            Self::NewestWithErrors => f.write_str("newest with errors"),
             Self::Last(place) => write!(f, "last {place}"),
             Self::Hourly(place) => write!(f, "hourly {place}"),
             Self::Daily(place) => write!(f, "daily {place}"),

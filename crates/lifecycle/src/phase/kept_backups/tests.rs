@@ -19,6 +19,11 @@ fn backup(name: &str, phase: BackupPhase) -> Backup {
     backup
 }
 
+/// A backup of this day that ended with errors.
+fn with_errors(day: u32) -> Backup {
+    backup(&format!("nightly-202611{day}030000"), BackupPhase::PartiallyFailed)
+}
+
 fn nightly(rules: Option<&str>) -> Schedule {
     let mut schedule = Schedule::default();
     schedule.metadata.name = "nightly".into();
@@ -99,7 +104,7 @@ fn a_schedule_keeps_what_its_rules_say() {
     let rules = |rules: &str| format!("kept by schedule nightly: {rules}");
     assert_eq!(
         found(Some(r#"{"keepDaily": 3}"#)),
-        [rules("daily 3"), rules("daily 2"), rules("last good, daily 1"), String::new(), String::new()]
+        [rules("daily 3"), rules("daily 2"), rules("last good, daily 1"), String::new(), rules("newest with errors")]
     );
     let why = "kept, because the retention of schedule nightly cannot be followed: invalid annotation \
                lifeboat.io/retention: it is no JSON object";
@@ -133,14 +138,10 @@ fn nothing_new_is_kept_by_rules_that_are_gone_but_the_newest() {
 
 #[test]
 fn the_newest_good_record_says_which_rules_hold() {
-    let failed = |rules| noted(backup("nightly-20261123030000", BackupPhase::PartiallyFailed), rules);
-    let all = [
-        on(19),
-        noted(on(20), r#"{"keepDaily":1}"#),
-        noted(on(21), r#"{"keepDaily":2}"#),
-        failed(r#"{"keepDaily":9}"#),
-    ];
-    assert_eq!(days(GONE, &all), ["20", "21"]);
+    // It stays as the newest, and its record says nothing.
+    let newest = noted(with_errors(23), r#"{"keepDaily":9}"#);
+    let all = [on(19), noted(on(20), r#"{"keepDaily":1}"#), noted(on(21), r#"{"keepDaily":2}"#), newest];
+    assert_eq!(days(GONE, &all), ["20", "21", "23"]);
 }
 
 #[test]
@@ -338,6 +339,29 @@ fn without_rules_the_last_good_backup_that_we_have_made_stays() {
             vec!["21"],
         ),
         (
+            "the newest that ended with errors stays beside the last good one",
+            vec![own(on(18)), own(with_errors(19)), own(with_errors(20))],
+            vec!["18", "20"],
+        ),
+        ("until a good one is newer", vec![own(with_errors(19)), own(on(20))], vec!["20"]),
+        ("a schedule that never ends well keeps one", vec![own(with_errors(19)), own(with_errors(20))], vec!["20"]),
+        (
+            "and of those that lost their objects the last before it",
+            vec![
+                own(items(on(17), "9")),
+                own(items(with_errors(18), "9")),
+                own(items(with_errors(19), "9")),
+                own(items(with_errors(20), "0")),
+            ],
+            vec!["17", "19", "20"],
+        ),
+        ("Velero's own with errors go", vec![with_errors(19)], vec![]),
+        (
+            "a good one of nothing is not better than one with errors",
+            vec![own(items(with_errors(19), "9")), own(items(on(20), "0"))],
+            vec!["19", "20"],
+        ),
+        (
             "each cluster has its own",
             vec![
                 own(on(20)),
@@ -360,4 +384,6 @@ fn without_rules_the_last_good_backup_that_we_have_made_stays() {
                   nightly-20261121030000` lets it go)";
     let shrunken = [own(items(on(20), "9")), own(items(on(21), "0"))];
     assert_eq!(said(GONE, &shrunken), [last_good.as_str(), newest]);
+    let with_errors = newest.replace("has lost objects", "ended with errors");
+    assert_eq!(said(GONE, &[own(on(20)), own(self::with_errors(21))]), [last_good, with_errors]);
 }

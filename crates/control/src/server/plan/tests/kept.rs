@@ -258,7 +258,11 @@ impl Keeping {
         };
         let candidates: Vec<RetentionCandidate> = backups.iter().map(candidate).collect();
         let kept = keeps_by_rules(rules, &zone_of(&found.spec.schedule, &TimeZone::UTC), &candidates);
-        candidates.into_iter().zip(kept).filter(|(_, kept)| *kept).map(|(candidate, _)| candidate.name).collect()
+        let place = |candidate: &RetentionCandidate| (candidate.stands_for, candidate.name.clone());
+        let newest = |is_good| candidates.iter().filter(|one| one.is_good == is_good).map(place).max();
+        let with_errors = newest(false).filter(|place| Some(place) > newest(true).as_ref()).map(|(_, name)| name);
+        let kept = candidates.into_iter().zip(kept).filter(|(_, kept)| *kept).map(|(candidate, _)| candidate.name);
+        kept.chain(with_errors).collect()
     }
 
     /// Something keeps what is prolonged.

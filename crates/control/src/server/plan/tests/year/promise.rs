@@ -1,5 +1,5 @@
 //! The promises to users, as the documentation makes them and independent of the code: a backup that a rule or a hold
-//! keeps is there, so is the newest good backup of each schedule of each cluster, a backup that nothing keeps goes soon, and
+//! keeps is there, so are the newest good backup of each schedule of each cluster and a newer one with errors, a backup that nothing keeps goes soon, and
 //! no cluster lets the backups of another one go.
 
 use jiff::tz::TimeZone;
@@ -149,18 +149,24 @@ impl Promise {
             // The newest good one stays without rules, too.
             _ => (&NONE, &None),
         };
-        let mut good: Vec<(Timestamp, &str)> = self
-            .saved
-            .iter()
-            .filter(|(_, saved)| saved.of == *group && saved.is_good() && counts(saved))
-            .map(|(name, saved)| (saved.run, name.as_str()))
-            .collect();
+        let of_group = |(_, saved): &(&String, &Saved)| saved.of == *group && !saved.is_released && counts(saved);
+        let of_group: Vec<(&str, &Saved)> =
+            self.saved.iter().filter(of_group).map(|(name, saved)| (name.as_str(), saved)).collect();
+        let good = of_group.iter().filter(|(_, saved)| saved.is_good());
+        let mut good: Vec<(Timestamp, &str)> = good.map(|(name, saved)| (saved.run, *name)).collect();
         good.sort_unstable_by(|a, b| b.cmp(a));
         let mut kept: BTreeSet<&str> = good.first().map(|(_, name)| *name).into_iter().collect();
         // So does the newest of all, also when it has lost its objects.
-        let is_whole = |saved: &Saved| saved.is_complete && !saved.is_released && counts(saved);
-        let whole = self.saved.iter().filter(|(_, saved)| saved.of == *group && is_whole(saved));
-        kept.extend(whole.map(|(name, saved)| (saved.run, name.as_str())).max().map(|(_, name)| name));
+        let newest_whole =
+            of_group.iter().filter(|(_, saved)| saved.is_complete).max_by_key(|(name, saved)| (saved.run, *name));
+        kept.extend(newest_whole.map(|(name, _)| *name));
+        // And the newest that ended with errors as long as none without is newer; that which has its objects as long as none is good.
+        let with_errors = || of_group.iter().filter(|(_, saved)| !saved.is_complete);
+        let newest = with_errors().max_by_key(|(_, saved)| saved.run);
+        let newest = newest.filter(|(_, saved)| Some(saved.run) > newest_whole.map(|(_, whole)| whole.run));
+        let newest_full = with_errors().filter(|(_, saved)| !saved.is_shrunken).max_by_key(|(_, saved)| saved.run);
+        let newest_full = newest_full.filter(|(_, saved)| Some(saved.run) > good.first().map(|(run, _)| *run));
+        kept.extend(newest.into_iter().chain(newest_full).map(|(name, _)| *name));
         let counted: Vec<(Timestamp, &str)> =
             good.into_iter().filter(|(run, _)| until.is_none_or(|until| *run <= until)).collect();
         // The last good one is kept by any rules.
