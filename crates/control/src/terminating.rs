@@ -10,7 +10,8 @@ mod held;
 mod transfers;
 
 use self::held::list_with_finalizer;
-use crate::work::restore::{LocatedBackup, clean_up, removal_of_finalizer};
+use crate::work::finalizer::removal_of_finalizer;
+use crate::work::restore::{LocatedBackup, clean_up};
 use crate::work::{Context, StepError};
 use lifeboat_api::{Backup, BackupStorageLocation, ObjectMeta, Restore};
 use lifeboat_client::{SERVER_LEASE, api_resource};

@@ -6,6 +6,7 @@ mod claim;
 pub(crate) mod deletion;
 pub(crate) mod download;
 pub(crate) mod expiry;
+pub(crate) mod finalizer;
 pub(crate) mod keep;
 mod kept_snapshots;
 pub(crate) mod leftover;

@@ -1,8 +1,10 @@
 //! Decides whether the claims of a group can be snapshotted together (velero: pkg/backup/actions/csi). Pure.
 
+mod key;
 mod members;
 mod settle;
 
+pub use key::GroupKey;
 pub(crate) use members::{Label, Labelled, Member, members_of};
 pub(crate) use settle::{beside_note, fallback_note, settle_claim};
 

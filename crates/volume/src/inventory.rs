@@ -2,11 +2,14 @@
 
 use crate::class::{ClassChoice, SnapshotClasses};
 use crate::decide::{Rules, Volume, decide};
-use crate::facts::{BLOCK, Claim, ClaimKey, PersistentVolume, Pod, PodVolume};
-use crate::group::{GroupRules, Label, Labelled, beside_note, class_of, fallback_note, members_of, settle_claim};
+use crate::facts::{BLOCK, Claim, PersistentVolume, Pod, PodVolume, PodVolumeName};
+use crate::group::{
+    GroupKey, GroupRules, Label, Labelled, beside_note, class_of, fallback_note, members_of, settle_claim,
+};
 use crate::verdict::{
     BackupMovers, DriverSnapshot, FilePod, Flags, Method, MethodReason, MissingMover, NoPod, NoSnapshot, Verdict,
 };
+use lifeboat_api::NamespacedName;
 use lifeboat_api::well_known::LABEL_READER_OF_BACKUP;
 use lifeboat_object::Item;
 use lifeboat_select::ResourcePolicies;
@@ -18,7 +21,7 @@ pub struct VolumeInventory {
     /// True when volumes of pods count that have no claim, and for which no annotation asks.
     counts_all_of_pods: bool,
     pods: Vec<Pod>,
-    claims: BTreeMap<ClaimKey, Claim>,
+    claims: BTreeMap<NamespacedName, Claim>,
     volumes: BTreeMap<String, PersistentVolume>,
 }
 
@@ -26,11 +29,11 @@ pub struct VolumeInventory {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecidedVolume {
     /// Its claim.
-    pub claim: Option<ClaimKey>,
+    pub claim: Option<NamespacedName>,
     /// The name of its PersistentVolume.
     pub volume: Option<String>,
-    /// Namespace and name of the pod, and the name of the volume in the pod, for a volume without a claim.
-    pub of_pod: Option<(String, String, String)>,
+    /// Its name in its pod, for a volume without a claim.
+    pub of_pod: Option<PodVolumeName>,
     /// The decision about it, with the reason.
     pub verdict: Verdict,
 }
@@ -42,7 +45,7 @@ impl DecidedVolume {
         match (&self.claim, &self.volume, &self.of_pod) {
             (Some(claim), ..) => claim.to_string(),
             (None, Some(volume), _) => volume.clone(),
-            (None, None, Some((namespace, pod, volume))) => format!("{namespace}/{pod}:{volume}"),
+            (None, None, Some(of_pod)) => of_pod.to_string(),
             (None, None, None) => String::new(),
         }
     }
@@ -51,7 +54,7 @@ impl DecidedVolume {
     #[must_use]
     pub fn namespace(&self) -> Option<&str> {
         let of_claim = self.claim.as_ref().map(|claim| claim.namespace.as_str());
-        of_claim.or_else(|| self.of_pod.as_ref().map(|(namespace, ..)| namespace.as_str()))
+        of_claim.or_else(|| self.of_pod.as_ref().map(|of_pod| of_pod.pod.namespace.as_str()))
     }
 }
 
@@ -61,16 +64,16 @@ impl DecidedVolume {
 pub struct Verdicts {
     inventory: VolumeInventory,
     all: Vec<DecidedVolume>,
-    of_claims: HashMap<ClaimKey, usize>,
+    of_claims: HashMap<NamespacedName, usize>,
     of_volumes: HashMap<String, usize>,
-    /// Namespaces and names of the pods that have volumes without a claim about which was decided.
-    pods: BTreeSet<(String, String)>,
-    /// The names of claims that are snapshotted with a group and are not wanted, by namespace and value of its label.
-    beside_groups: BTreeMap<(String, String), Vec<String>>,
+    /// The pods that have volumes without a claim about which was decided.
+    pods: BTreeSet<NamespacedName>,
+    /// The names of claims that are snapshotted with a group and are not wanted.
+    beside_groups: BTreeMap<GroupKey, Vec<String>>,
     /// The movers that were there when it was decided.
     movers: BackupMovers,
     /// Claims that no pod mounts and whose files are saved where no snapshot can be taken.
-    files_instead: BTreeSet<ClaimKey>,
+    files_instead: BTreeSet<NamespacedName>,
 }
 
 /// Something about a group that people must know.
@@ -157,7 +160,7 @@ impl VolumeInventory {
         let mut of_claims = HashMap::with_capacity(self.claims.len());
         let mut of_volumes = HashMap::with_capacity(self.claims.len());
         let mounts = mounts(&self.pods);
-        let mounts = |claim: &ClaimKey| mounts.get(claim).map(Vec::as_slice).unwrap_or_default();
+        let mounts = |claim: &NamespacedName| mounts.get(claim).map(Vec::as_slice).unwrap_or_default();
         let mut files_instead = BTreeSet::new();
         for (key, claim) in &self.claims {
             let volume = claim.volume.as_ref().and_then(|name| self.volumes.get(name));
@@ -174,7 +177,7 @@ impl VolumeInventory {
             all.push(DecidedVolume { claim: Some(key.clone()), volume: claim.volume.clone(), of_pod: None, verdict });
         }
         // The claims that are left out and whose volumes are decided about.
-        let mut by_volume: HashSet<&ClaimKey> = HashSet::new();
+        let mut by_volume: HashSet<&NamespacedName> = HashSet::new();
         for (name, volume) in &self.volumes {
             if of_volumes.contains_key(name) {
                 continue;
@@ -192,7 +195,7 @@ impl VolumeInventory {
             None => true,
             Some(_) if !volume.is_ephemeral || volume.facts.is_none() => false,
             Some(claim) => {
-                let key = ClaimKey { namespace: pod.namespace.clone(), name: claim.clone() };
+                let key = NamespacedName::new(&pod.namespace, claim);
                 !self.claims.contains_key(&key) && !by_volume.contains(&key)
             }
         };
@@ -201,8 +204,9 @@ impl VolumeInventory {
             for volume in pod.volumes.iter().filter(|volume| is_alone(pod, volume)) {
                 let verdict = decide(Volume::OfPod(pod, volume), rules);
                 if verdict.why != MethodReason::NotAskedFor {
-                    let of_pod = Some((pod.namespace.clone(), pod.name.clone(), volume.name.clone()));
-                    pods.insert((pod.namespace.clone(), pod.name.clone()));
+                    let name = NamespacedName::new(&pod.namespace, &pod.name);
+                    pods.insert(name.clone());
+                    let of_pod = Some(PodVolumeName { pod: name, volume: volume.name.clone() });
                     all.push(DecidedVolume { claim: None, volume: None, of_pod, verdict });
                 }
             }
@@ -213,14 +217,14 @@ impl VolumeInventory {
     }
 }
 
-type Mounts<'a> = HashMap<ClaimKey, Vec<(&'a Pod, &'a PodVolume)>>;
+type Mounts<'a> = HashMap<NamespacedName, Vec<(&'a Pod, &'a PodVolume)>>;
 
 fn mounts(pods: &[Pod]) -> Mounts<'_> {
     let mut out = Mounts::new();
     for pod in pods {
         for volume in &pod.volumes {
             if let Some(name) = &volume.claim {
-                let key = ClaimKey { namespace: pod.namespace.clone(), name: name.clone() };
+                let key = NamespacedName::new(&pod.namespace, name);
                 out.entry(key).or_default().push((pod, volume));
             }
         }
@@ -236,7 +240,7 @@ impl Verdicts {
 
     /// The decision about the volume of a claim.
     #[must_use]
-    pub fn of_claim(&self, claim: &ClaimKey) -> Option<&DecidedVolume> {
+    pub fn of_claim(&self, claim: &NamespacedName) -> Option<&DecidedVolume> {
         self.all.get(*self.of_claims.get(claim)?)
     }
 
@@ -248,24 +252,25 @@ impl Verdicts {
 
     /// Returns true if volumes of a pod that have no claim were decided about.
     #[must_use]
-    pub fn has_volumes_of_pod(&self, namespace: &str, name: &str) -> bool {
-        !self.pods.is_empty() && self.pods.contains(&(namespace.to_owned(), name.to_owned()))
+    pub fn has_volumes_of_pod(&self, pod: &NamespacedName) -> bool {
+        self.pods.contains(pod)
     }
 
     /// The namespaces in which claims are to be snapshotted together.
     #[must_use]
     pub fn namespaces_of_groups(&self) -> BTreeSet<String> {
-        self.groups().into_keys().map(|(namespace, _)| namespace).collect()
+        self.groups().into_keys().map(|group| group.namespace).collect()
     }
 
-    /// The claims that are to be snapshotted together, by namespace and value of their label.
+    /// The claims that are to be snapshotted together, by their groups.
     #[must_use]
-    pub fn groups(&self) -> BTreeMap<(String, String), Vec<ClaimKey>> {
-        let mut out: BTreeMap<(String, String), Vec<ClaimKey>> = BTreeMap::new();
+    pub fn groups(&self) -> BTreeMap<GroupKey, Vec<NamespacedName>> {
+        let mut out: BTreeMap<GroupKey, Vec<NamespacedName>> = BTreeMap::new();
         for decided in &self.all {
             let group = self.driver_snapshot(decided).and_then(|snapshot| snapshot.group);
             if let (Some(group), Some(claim)) = (group, &decided.claim) {
-                out.entry((claim.namespace.clone(), group.value.clone())).or_default().push(claim.clone());
+                let key = GroupKey { namespace: claim.namespace.clone(), value: group.value.clone() };
+                out.entry(key).or_default().push(claim.clone());
             }
         }
         out
@@ -273,24 +278,25 @@ impl Verdicts {
 
     /// The names of claims that the driver snapshots with a group though nobody wants them.
     #[must_use]
-    pub fn beside_group(&self, namespace: &str, value: &str) -> &[String] {
-        self.beside_groups.get(&(namespace.to_owned(), value.to_owned())).map(Vec::as_slice).unwrap_or_default()
+    pub fn beside_group(&self, group: &GroupKey) -> &[String] {
+        self.beside_groups.get(group).map(Vec::as_slice).unwrap_or_default()
     }
 
     /// Decides which groups can be snapshotted, and with which class. The claims of a group that cannot be are not
     /// snapshotted, or by themselves where the backup allows that. Gives messages for people about groups.
     pub fn settle_groups(&mut self, flags: &Flags, rules: &GroupRules) -> Vec<GroupNote> {
         let mut notes = Vec::new();
-        for ((namespace, value), due) in self.groups() {
+        for (group, due) in self.groups() {
+            let GroupKey { namespace, value } = &group;
             let known = self.inventory.claims.values();
             let outside = rules.outside.iter().filter(|claim| !self.inventory.claims.contains_key(&claim.key));
-            let label = Label { namespace: &namespace, key: &flags.group_label, value: &value };
+            let label = Label { namespace, key: &flags.group_label, value };
             let Labelled { members, others } = members_of(known.chain(outside), &self.inventory.volumes, label, &due);
             let settled = class_of(&members, &others, flags.serves_groups, rules);
             let mut beside: Vec<String> = others.iter().map(|other| other.claim.key.name.clone()).collect();
             beside.sort();
             let text = match &settled {
-                Ok(_) => (!beside.is_empty()).then(|| beside_note(&value, &flags.group_label, &beside)),
+                Ok(_) => (!beside.is_empty()).then(|| beside_note(value, &flags.group_label, &beside)),
                 Err(trouble) => flags.falls_back.then(|| {
                     let names: Vec<String> = due.iter().map(|claim| claim.name.clone()).collect();
                     fallback_note(&names, &format!("the group {value} cannot be snapshotted: {}", trouble.why))
@@ -298,11 +304,11 @@ impl Verdicts {
             };
             notes.extend(text.map(|text| GroupNote { namespace: namespace.clone(), text }));
             if settled.is_ok() {
-                self.beside_groups.insert((namespace, value.clone()), beside);
+                self.beside_groups.insert(group.clone(), beside);
             }
             for claim in &due {
                 if let Some(decided) = self.of_claims.get(claim).and_then(|at| self.all.get_mut(*at)) {
-                    settle_claim(&mut decided.verdict, &value, &settled, flags.falls_back);
+                    settle_claim(&mut decided.verdict, value, &settled, flags.falls_back);
                 }
             }
         }
@@ -392,7 +398,7 @@ impl Verdicts {
 
     /// The facts about a claim.
     #[must_use]
-    pub fn claim(&self, key: &ClaimKey) -> Option<&Claim> {
+    pub fn claim(&self, key: &NamespacedName) -> Option<&Claim> {
         self.inventory.claims.get(key)
     }
 

@@ -25,17 +25,17 @@ mod verdict;
 
 pub use class::{ClassChoice, ClassTrouble, SnapshotClass, SnapshotClasses};
 pub use decide::{Rules, Volume, decide};
-pub use group::{GroupClass, GroupRules};
+pub use group::{GroupClass, GroupKey, GroupRules};
 pub use inventory::{DecidedVolume, GroupNote, Verdicts, VolumeInventory};
 pub use method::{csi, data_movement, fs_backup, mover_pod, native};
 pub use priority::Priority;
 pub use record::{Report, Reports, SavedObjects, is_to_be_protected, records, unprotected, unprotected_warning};
 pub use restore_plan::{
     BackupOrigin, ClaimCopy, ClaimData, ClaimOfVolume, CopyRecords, FileFormat, FileVolume, FilesOfPods, Loss,
-    MissingCopy, MovedSnapshot, Movers, PodFiles, PodName, RecordedMethod, RecordedVolumes, RepositoryCopy,
-    RestoreMeans, RestoreMethod, RetainedFacts, RetainedPlan, RetainedVolume, SavedClaim, SavedFiles, SavedVolume,
-    UnfinishedVolume, UnsupportedMethod, VolumeFiles, VolumeHere, VolumeName, VolumeOfClaim, VolumeOwner,
-    VolumePermissions, VolumeRefusal, plan_claim, plan_retained, plan_volume, settle_unfinished,
+    MissingCopy, MovedSnapshot, Movers, PodFiles, RecordedMethod, RecordedVolumes, RepositoryCopy, RestoreMeans,
+    RestoreMethod, RetainedFacts, RetainedPlan, RetainedVolume, SavedClaim, SavedFiles, SavedVolume, UnfinishedVolume,
+    UnsupportedMethod, VolumeFiles, VolumeHere, VolumeName, VolumeOfClaim, VolumeOwner, VolumePermissions,
+    VolumeRefusal, plan_claim, plan_retained, plan_volume, settle_unfinished,
 };
 pub use verdict::{
     BackupMovers, Blocker, DriverSnapshot, FilePod, Flags, Group, GroupTrouble, Method, MethodReason, MissingMover,

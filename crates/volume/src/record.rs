@@ -1,10 +1,10 @@
 //! Makes the volume information of a backup (velero: internal/volume/volumes_information.go) from decisions and
 //! outcomes.
 
-use crate::facts::{ClaimKey, PersistentVolume};
+use crate::facts::{PersistentVolume, PodVolumeName};
 use crate::inventory::{DecidedVolume, Verdicts};
 use crate::verdict::{FilePod, Method, MethodReason, Verdict};
-use lifeboat_api::Time;
+use lifeboat_api::{NamespacedName, Time};
 use lifeboat_archive::native_snapshot::NativeSnapshot;
 use lifeboat_archive::volume_info::{
     BackupVolumeInfo, CSI_SNAPSHOT, CsiSnapshotInfo, FAILED, NATIVE_SNAPSHOT, NativeSnapshotInfo, POD_VOLUME_BACKUP,
@@ -17,11 +17,11 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Clone, Debug, Default)]
 pub struct SavedObjects {
     /// Claims.
-    pub claims: BTreeSet<ClaimKey>,
+    pub claims: BTreeSet<NamespacedName>,
     /// Names of PersistentVolumes.
     pub volumes: BTreeSet<String>,
-    /// Namespaces and names of pods.
-    pub pods: BTreeSet<(String, String)>,
+    /// Pods.
+    pub pods: BTreeSet<NamespacedName>,
 }
 
 impl SavedObjects {
@@ -35,11 +35,9 @@ impl SavedObjects {
     /// Returns true if a volume is in scope: its claim, itself, or its pod is in the backup.
     #[must_use]
     pub fn has(&self, decided: &DecidedVolume) -> bool {
-        let has_pod =
-            |(namespace, pod, _): &(String, String, String)| self.pods.contains(&(namespace.clone(), pod.clone()));
         decided.claim.as_ref().is_some_and(|claim| self.claims.contains(claim))
             || decided.volume.as_ref().is_some_and(|volume| self.volumes.contains(volume))
-            || decided.of_pod.as_ref().is_some_and(has_pod)
+            || decided.of_pod.as_ref().is_some_and(|of_pod| self.pods.contains(&of_pod.pod))
     }
 }
 
@@ -47,10 +45,9 @@ impl SavedObjects {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reports {
     /// Outcomes of CSI snapshots, by claim.
-    pub of_claims: BTreeMap<ClaimKey, Report>,
-    /// Outcomes of volumes that are saved by their files and have no claim, by the namespace and the name of their pod, and their
-    /// name there.
-    pub of_pods: BTreeMap<(String, String, String), Report>,
+    pub of_claims: BTreeMap<NamespacedName, Report>,
+    /// Outcomes of volumes that are saved by their files and have no claim.
+    pub of_pods: BTreeMap<PodVolumeName, Report>,
     /// Outcomes of native snapshots, by the name of the PersistentVolume.
     pub of_volumes: BTreeMap<String, Report>,
 }

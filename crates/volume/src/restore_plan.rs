@@ -27,7 +27,7 @@ pub use claim::{ClaimCopy, ClaimData, SavedClaim, VolumeOfClaim, plan_claim};
 pub use loss::{Loss, UnsupportedMethod};
 pub use method::{Movers, RestoreMeans, RestoreMethod, SavedVolume, plan_volume};
 pub use pod::{FileVolume, FilesOfPods, PodFiles};
-pub use recorded::{FileFormat, MovedSnapshot, PodName, RecordedMethod, RecordedVolumes, SavedFiles, VolumeFiles};
+pub use recorded::{FileFormat, MovedSnapshot, RecordedMethod, RecordedVolumes, SavedFiles, VolumeFiles};
 pub use repository_copy::{CopyRecords, MissingCopy, RepositoryCopy, VolumeName, VolumeOwner};
 pub use retained::{
     BackupOrigin, ClaimOfVolume, RetainedFacts, RetainedPlan, RetainedVolume, VolumeHere, VolumePermissions,

@@ -19,11 +19,10 @@ use crate::stage_error::{ActionRefusal, StageError};
 use crate::volumes::policy_exclusions::is_excluded_by_policy;
 use futures::future::BoxFuture;
 use lifeboat_action::{ActionError, BackupItemAction, BackupItemOutput};
-use lifeboat_api::{OperationPhase, OperationStatus, Time};
+use lifeboat_api::{NamespacedName, OperationPhase, OperationStatus, Time};
 use lifeboat_archive::operations::{BackupOperation, BackupOperationSpec};
 use lifeboat_hook::HookPod;
 use lifeboat_object::{ApiResource, GroupResource, Item, ObjectKey, Severity, is_too_deep};
-use lifeboat_volume::facts::ClaimKey;
 use lifeboat_volume::{Method, Verdicts};
 use serde_json::Value;
 use std::sync::Arc;
@@ -79,7 +78,7 @@ impl SaveContext {
         if self.turn != SavePass::First || key.resource != GroupResource::new("", "persistentvolumeclaims") {
             return false;
         }
-        let claim = ClaimKey { namespace: namespace.clone(), name: key.name.clone() };
+        let claim = NamespacedName::new(namespace, &key.name);
         let decided = self.verdicts.of_claim(&claim);
         decided.is_some_and(|decided| matches!(decided.verdict.method, Method::CsiSnapshot { .. }))
             && !csi.has_begun(&claim)

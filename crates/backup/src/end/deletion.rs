@@ -63,7 +63,7 @@ pub async fn run_delete_actions(backup: &Backup, uid: &str, env: &Env) -> Result
         failed.add(e);
     }
     let is_before_gone = remove_before(&backup.metadata.name, env).await;
-    if !remove_csi(uid, env, |_, _| false).await || !is_before_gone {
+    if !remove_csi(uid, env, |_| false).await || !is_before_gone {
         failed.add("snapshots of this backup may be left in the cluster; the log of the server says why".to_owned());
     }
     match env.store.backup_file::<Option<Vec<NativeSnapshot>>>(&backup.metadata.name, BackupFile::VolumeSnapshots).await

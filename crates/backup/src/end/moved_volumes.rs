@@ -2,12 +2,12 @@
 
 use crate::output::entry::ArchiveEntry;
 use lifeboat_api::well_known::LABEL_ASYNC_OPERATION_ID;
-use lifeboat_api::{DataMover, DataPathPhase, DataUpload, OperationPhase, Resource};
+use lifeboat_api::{DataMover, DataPathPhase, DataUpload, NamespacedName, OperationPhase, Resource};
 use lifeboat_archive::operations::BackupOperation;
 use lifeboat_archive::volume_info::{BackupVolumeInfo, CSI_SNAPSHOT, FAILED, SUCCEEDED, UPLOAD_INFO, UploadInfo};
 use lifeboat_object::{GroupResource, ObjectKey};
+use lifeboat_volume::GroupKey;
 use lifeboat_volume::csi::MovedSnapshots;
-use lifeboat_volume::facts::ClaimKey;
 use std::collections::{BTreeSet, HashMap};
 
 /// The DataUploads among objects that were saved, by name.
@@ -120,18 +120,18 @@ pub(crate) fn failed_moves(volumes: Option<&Vec<BackupVolumeInfo>>) -> i64 {
 pub(crate) fn moved_snapshots(volumes: Option<&Vec<BackupVolumeInfo>>) -> MovedSnapshots {
     let group = |volume: &BackupVolumeInfo| {
         let group = volume.csi_snapshot_info.as_ref().map_or("", |snapshot| &snapshot.volume_group);
-        (!group.is_empty()).then(|| (volume.pvc_namespace.clone(), group.to_owned()))
+        (!group.is_empty()).then(|| GroupKey { namespace: volume.pvc_namespace.clone(), value: group.to_owned() })
     };
     let is_left = |volume: &&BackupVolumeInfo| {
         volume.result == SUCCEEDED
             && upload_info(volume).is_some_and(|info| !DataMover::of(&info.data_mover).is_of_velero())
     };
     let all = || volumes.into_iter().flatten();
-    let kept: BTreeSet<(String, String)> =
+    let kept: BTreeSet<GroupKey> =
         all().filter(|volume| !volume.snapshot_data_moved || is_left(volume)).filter_map(group).collect();
     let mut moved = MovedSnapshots::default();
     for volume in all().filter(|volume| volume.snapshot_data_moved && !is_left(volume)) {
-        let claim = ClaimKey { namespace: volume.pvc_namespace.clone(), name: volume.pvc_name.clone() };
+        let claim = NamespacedName::new(&volume.pvc_namespace, &volume.pvc_name);
         if group(volume).is_some_and(|group| kept.contains(&group)) {
             moved.in_kept_groups.insert(claim.clone());
         }
@@ -170,8 +170,8 @@ mod tests {
             volume("theirs", "", "kubevirt", SUCCEEDED),
             volume("theirs-failed", "", "kubevirt", FAILED),
         ];
-        let keys = |names: &[&str]| -> BTreeSet<ClaimKey> {
-            let key = |name: &&str| ClaimKey { namespace: "shop".to_owned(), name: (*name).to_owned() };
+        let keys = |names: &[&str]| -> BTreeSet<NamespacedName> {
+            let key = |name: &&str| NamespacedName::new("shop", *name);
             names.iter().map(key).collect()
         };
         let expected =

@@ -1,9 +1,9 @@
 //! The pods through which volumes are saved by their files, and when their turn is; and the claims that reader pods read.
 
 use crate::action_lane::save::SaveContext;
-use lifeboat_object::{GroupResource, ObjectKey};
-use lifeboat_volume::facts::Claim;
-use lifeboat_volume::fs_backup::{FileBackups, PodVolume};
+use lifeboat_api::NamespacedName;
+use lifeboat_volume::facts::{Claim, pod_object_key};
+use lifeboat_volume::fs_backup::{FileBackups, VolumeToSave};
 use lifeboat_volume::{FilePod, Method};
 use std::collections::{BTreeMap, HashMap};
 
@@ -21,9 +21,8 @@ pub(crate) struct DueFiles {
 
 /// A pod, and its volumes that are saved.
 struct PodOfFiles {
-    namespace: String,
-    name: String,
-    volumes: Vec<PodVolume>,
+    name: NamespacedName,
+    volumes: Vec<VolumeToSave>,
 }
 
 impl PodOfFiles {
@@ -37,22 +36,23 @@ impl PodOfFiles {
 impl DueFiles {
     pub(crate) fn new(context: &SaveContext) -> Self {
         let Some(files) = context.scope.volumes.files.clone() else { return Self::default() };
-        let mut pods: BTreeMap<(String, String), Vec<PodVolume>> = BTreeMap::new();
+        let mut pods: BTreeMap<NamespacedName, Vec<VolumeToSave>> = BTreeMap::new();
         let mut due = Self { files: Some(files), ..Self::default() };
         for decided in context.verdicts.iter() {
             let Method::FsBackup { through } = &decided.verdict.method else { continue };
             let claim = decided.claim.as_ref().and_then(|claim| context.verdicts.claim(claim));
-            let Some(namespace) = decided.namespace().map(str::to_owned) else { continue };
+            let Some(namespace) = decided.namespace() else { continue };
             match through {
                 FilePod::Mounting { pod, volume } => {
-                    pods.entry((namespace, pod.clone())).or_default().push(PodVolume::of(volume, claim));
+                    let pod = NamespacedName::new(namespace, pod);
+                    pods.entry(pod).or_default().push(VolumeToSave::of(volume, claim));
                 }
                 FilePod::Reader(_) => due.claims.extend(claim.cloned()),
             }
         }
-        for ((namespace, name), volumes) in pods {
-            let key = ObjectKey::new(GroupResource::new("", "pods"), Some(&namespace), &name);
-            let pod = PodOfFiles { namespace, name, volumes };
+        for (name, volumes) in pods {
+            let key = pod_object_key(&name);
+            let pod = PodOfFiles { name, volumes };
             match context.items.index.number(&key.digest()) {
                 Some(number) => drop(due.pods.insert(number, pod)),
                 None => due.others.push(pod.without_pod()),
@@ -76,7 +76,7 @@ impl DueFiles {
 
     fn begin_pod(&self, pod: &PodOfFiles) {
         if let Some(files) = &self.files {
-            files.begin(&pod.namespace, &pod.name, &pod.volumes);
+            files.begin(&pod.name, &pod.volumes);
         }
     }
 
@@ -84,7 +84,7 @@ impl DueFiles {
     pub(crate) async fn ended(&self, block: &[u32]) {
         let Some(files) = &self.files else { return };
         for pod in block.iter().filter_map(|number| self.pods.get(number)) {
-            files.pod_ended(&pod.namespace, &pod.name).await;
+            files.pod_ended(&pod.name).await;
         }
     }
 

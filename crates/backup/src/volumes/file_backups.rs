@@ -3,14 +3,14 @@
 use crate::env::Env;
 use crate::error::BackupError;
 use crate::request::settings::Settings;
-use lifeboat_api::Backup;
 use lifeboat_api::well_known::LABEL_BACKUP_UID;
+use lifeboat_api::{Backup, NamespacedName};
 use lifeboat_archive::volume_info::PodVolumeBackupInfo;
 use lifeboat_object::ResultScope;
-use lifeboat_volume::facts::ClaimKey;
+use lifeboat_volume::facts::PodVolumeName;
 use lifeboat_volume::fs_backup::{
-    FileBackupEnd, FileBackupSettings, FileBackups, NodeAgents, PodVolumeKey, READER_VOLUME, node_agents,
-    reader_pod_name, remove_readers, unseen_node_agent,
+    FileBackupEnd, FileBackupSettings, FileBackups, NodeAgents, READER_VOLUME, node_agents, reader_pod_name,
+    remove_readers, unseen_node_agent,
 };
 use lifeboat_volume::{BackupMovers, DecidedVolume, FilePod, Method, Report, Reports, Verdicts};
 use std::sync::Arc;
@@ -63,22 +63,22 @@ pub(crate) async fn remove_left_readers(backup: &Backup, settings: &Settings, en
     }
 }
 
-/// The pod of a volume that is saved by its files, and the name of the volume in it.
-fn key_of(decided: &DecidedVolume, backup: &Backup) -> Option<PodVolumeKey> {
+/// The name of a volume that is saved by its files, in the pod through which it is.
+fn name_of(decided: &DecidedVolume, backup: &Backup) -> Option<PodVolumeName> {
     let Method::FsBackup { through } = &decided.verdict.method else { return None };
     let (pod, volume) = match through {
         FilePod::Mounting { pod, volume } => (pod.clone(), volume.clone()),
         FilePod::Reader(_) => (reader_pod_name(backup, decided.claim.as_ref()?), READER_VOLUME.to_owned()),
     };
-    Some((decided.namespace()?.to_owned(), pod, volume))
+    Some(PodVolumeName { pod: NamespacedName::new(decided.namespace()?, pod), volume })
 }
 
 /// Adds the outcomes for the volumes that were saved by their files.
 pub(crate) fn add_reports(files: &FileBackups, verdicts: &Verdicts, reports: &mut Reports) {
     let ends = files.ends();
     for decided in verdicts.iter() {
-        let Some(key) = key_of(decided, files.backup()) else { continue };
-        let report = match ends.get(&key) {
+        let Some(name) = name_of(decided, files.backup()) else { continue };
+        let report = match ends.get(&name) {
             Some(FileBackupEnd::Saved(resource)) => Report::PodVolume {
                 begun: resource.status.start_timestamp,
                 ended: resource.status.completion_timestamp,
@@ -88,19 +88,18 @@ pub(crate) fn add_reports(files: &FileBackups, verdicts: &Verdicts, reports: &mu
                     incremental_size: resource.status.incremental_bytes,
                     node_name: resource.spec.node.clone(),
                     uploader_type: "kopia".to_owned(),
-                    volume_name: key.2.clone(),
-                    pod_name: key.1.clone(),
-                    pod_namespace: key.0.clone(),
+                    volume_name: name.volume.clone(),
+                    pod_name: name.pod.name.clone(),
+                    pod_namespace: name.pod.namespace.clone(),
                     phase: resource.status.phase.map(|phase| phase.as_str().to_owned()).unwrap_or_default(),
                 },
             },
             Some(FileBackupEnd::Failed(why)) => Report::Failed { why: why.clone() },
             None => Report::Failed { why: "no PodVolumeBackup was made: the backup was broken off before".to_owned() },
         };
-        let claim: Option<ClaimKey> = decided.claim.clone();
-        match claim {
+        match decided.claim.clone() {
             Some(claim) => drop(reports.of_claims.insert(claim, report)),
-            None => drop(reports.of_pods.insert(key, report)),
+            None => drop(reports.of_pods.insert(name, report)),
         }
     }
 }

@@ -6,11 +6,11 @@ use crate::volumes::file_backups::add_reports;
 use lifeboat_api::{Backup, NamespacedName};
 use lifeboat_archive::native_snapshot::NativeSnapshot;
 use lifeboat_archive::volume_info::BackupVolumeInfo;
-use lifeboat_object::{GroupResource, Item, ObjectKey, ResultScope, Severity, first_names};
+use lifeboat_object::{Item, ResultScope, Severity, first_names};
 use lifeboat_operation::Journal;
 use lifeboat_select::ResourcePolicies;
 use lifeboat_volume::csi::{self, CsiSnapshots, HeldSnapshots, TakenSnapshot};
-use lifeboat_volume::facts::ClaimKey;
+use lifeboat_volume::facts::{PodVolumeName, claim_object_key, pod_object_key};
 use lifeboat_volume::fs_backup::FileBackups;
 use lifeboat_volume::native::NativeSnapshots;
 use lifeboat_volume::{
@@ -68,23 +68,24 @@ impl VolumeOutcomes {
         if !concerns_volumes(item) {
             return;
         }
-        let (namespace, name) = (item.head.namespace.clone().unwrap_or_default(), item.head.name.clone());
+        let name =
+            NamespacedName { namespace: item.head.namespace.clone().unwrap_or_default(), name: item.head.name.clone() };
         let is_known = match item.resource.resource.as_str() {
             "pods" => {
-                if verdicts.has_volumes_of_pod(&namespace, &name) {
-                    self.saved.pods.insert((namespace, name));
+                if verdicts.has_volumes_of_pod(&name) {
+                    self.saved.pods.insert(name);
                 }
                 true
             }
             "persistentvolumeclaims" => {
-                let key = ClaimKey { namespace, name };
-                let is_known = verdicts.of_claim(&key).is_some();
-                self.saved.claims.insert(key);
+                let is_known = verdicts.of_claim(&name).is_some();
+                self.saved.claims.insert(name);
                 is_known
             }
             _ => {
-                let is_known = verdicts.of_volume(&name).is_some() && verdicts.volume(&name).is_some();
-                self.saved.volumes.insert(name);
+                let volume = name.name;
+                let is_known = verdicts.of_volume(&volume).is_some() && verdicts.volume(&volume).is_some();
+                self.saved.volumes.insert(volume);
                 is_known
             }
         };
@@ -119,9 +120,8 @@ pub(crate) struct Volumes {
     verdicts: Verdicts,
     saved: SavedObjects,
     reports: Reports,
-    /// Namespaces and names of the VolumeSnapshots that were taken, of their groups, and of those by whose names data movers take
-    /// them over.
-    snapshots: BTreeSet<(String, String)>,
+    /// The VolumeSnapshots that were taken, their groups, and those by whose names data movers take them over.
+    snapshots: BTreeSet<NamespacedName>,
     /// The names of the DataUploads of the volumes that are in the backup.
     uploads: BTreeSet<String>,
     /// True when a group that no claim names any more may be in the cluster.
@@ -153,17 +153,17 @@ impl Volumes {
         if let Some(files) = files {
             add_reports(files, &verdicts, &mut reports);
         }
-        let is_saved = |claim: &ClaimKey| reports.of_claims.get(claim).is_some_and(Report::is_saved);
+        let is_saved = |claim: &NamespacedName| reports.of_claims.get(claim).is_some_and(Report::is_saved);
         let names = taken.into_iter().filter(|(claim, _)| is_saved(claim)).flat_map(|(_, taken)| {
             let group = taken.group.as_ref().map(|group| group.name.clone());
-            group.into_iter().chain([taken.name.clone()]).map(move |name| (taken.namespace.clone(), name))
+            group.into_iter().chain([taken.name.clone()]).map(move |name| NamespacedName::new(&taken.namespace, name))
         });
-        let (mut snapshots, may_have_left_groups): (BTreeSet<(String, String)>, bool) =
+        let (mut snapshots, may_have_left_groups): (BTreeSet<NamespacedName>, bool) =
             (names.collect(), csi.is_some_and(CsiSnapshots::may_have_left_groups));
         let uploads = csi.map(CsiSnapshots::begun_uploads).unwrap_or_default().into_iter();
         let uploads: BTreeMap<String, String> =
             uploads.filter(|(claim, _)| is_saved(claim)).map(|(_, made)| (made.name, made.namespace)).collect();
-        snapshots.extend(uploads.iter().map(|(name, namespace)| (namespace.clone(), name.clone())));
+        snapshots.extend(uploads.iter().map(|(name, namespace)| NamespacedName::new(namespace, name)));
         let uploads = uploads.into_keys().collect();
         Self { verdicts, saved, reports, snapshots, uploads, may_have_left_groups }
     }
@@ -174,8 +174,8 @@ impl Volumes {
     }
 
     /// Returns true if this VolumeSnapshot, or VolumeGroupSnapshot, holds the data of a volume of the backup.
-    pub(crate) fn has_snapshot(&self, namespace: &str, name: &str) -> bool {
-        self.snapshots.contains(&(namespace.to_owned(), name.to_owned()))
+    pub(crate) fn has_snapshot(&self, name: &NamespacedName) -> bool {
+        self.snapshots.contains(name)
     }
 
     /// Returns true if objects of CSI snapshots may be in the cluster that hold the data of no volume of the backup.
@@ -234,20 +234,19 @@ impl Volumes {
         }
         for (claim, report) in &self.reports.of_claims {
             if let Some(why) = report.failure() {
-                journal.item(Severity::Error, &claim.object(), NOT_SAVED, Some(why));
+                journal.item(Severity::Error, &claim_object_key(claim), NOT_SAVED, Some(why));
             }
         }
         for decided in self.decided() {
             if let Some(claim) = decided.claim.as_ref().filter(|_| decided.verdict.has_failed()) {
                 let why = format!("{}; {}", decided.verdict.reason(), decided.verdict.advice().unwrap_or_default());
-                journal.item(Severity::Error, &claim.object(), NOT_SAVED, Some(&why));
+                journal.item(Severity::Error, &claim_object_key(claim), NOT_SAVED, Some(&why));
             }
         }
-        for ((namespace, pod, volume), report) in &self.reports.of_pods {
+        for (PodVolumeName { pod, volume }, report) in &self.reports.of_pods {
             if let Some(why) = report.failure() {
-                let pod = ObjectKey::new(GroupResource::new("", "pods"), Some(namespace), pod);
                 let text = format!("the data of the volume {volume} is not saved");
-                journal.item(Severity::Error, &pod, &text, Some(why));
+                journal.item(Severity::Error, &pod_object_key(pod), &text, Some(why));
             }
         }
         for (volume, report) in &self.reports.of_volumes {

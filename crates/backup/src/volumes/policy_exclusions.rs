@@ -1,7 +1,7 @@
 //! Given actions that a volume policy keeps from a claim (velero: pkg/backup/item_backupper.go).
 
+use lifeboat_api::NamespacedName;
 use lifeboat_object::Item;
-use lifeboat_volume::facts::ClaimKey;
 use lifeboat_volume::{DecidedVolume, Method, MethodReason, Verdict, Verdicts};
 
 /// Actions of plugins that do something with the volumes of claims, by their names.
@@ -14,8 +14,8 @@ pub(crate) fn is_excluded_by_policy(action: &str, item: &Item, verdicts: &Verdic
     if !is_claim || !OF_VOLUMES.contains(&action) {
         return false;
     }
-    let namespace = item.head.namespace.clone().unwrap_or_default();
-    let claim = ClaimKey { namespace, name: item.head.name.clone() };
+    let claim =
+        NamespacedName { namespace: item.head.namespace.clone().unwrap_or_default(), name: item.head.name.clone() };
     matches!(
         verdicts.of_claim(&claim),
         Some(DecidedVolume {

@@ -15,11 +15,11 @@ use lifeboat_volume::csi::{
     self, ClaimGroup, CsiBackup, CsiError, CsiSnapshots, GroupMember, HeldSnapshots, MovedSnapshots, SNAPSHOT_API,
     SnapshotTypes, WantedSnapshot, release_all, remove_all, remove_moved, served, untaken,
 };
-use lifeboat_volume::facts::{ClaimKey, PersistentVolume};
+use lifeboat_volume::facts::{PersistentVolume, claim_object_key};
 use lifeboat_volume::native::{
     NativeBackup, NativeSnapshots, RemainingSnapshot, Removal, SnapshotNote, noted, remove_noted,
 };
-use lifeboat_volume::{DecidedVolume, DriverSnapshot, Group, Method, Priority, Verdicts};
+use lifeboat_volume::{DecidedVolume, DriverSnapshot, Group, GroupKey, Method, Priority, Verdicts};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -51,9 +51,9 @@ pub(crate) struct DueSnapshots {
     csi: Option<CsiSnapshots>,
     native: Option<NativeSnapshots>,
     verdicts: Arc<Verdicts>,
-    claims: HashMap<u32, ClaimKey>,
-    /// Claims that are snapshotted together, by namespace and value of their label. They have their turn in one block.
-    groups: BTreeMap<(String, String), Vec<ClaimKey>>,
+    claims: HashMap<u32, NamespacedName>,
+    /// Claims that are snapshotted together. They have their turn in one block.
+    groups: BTreeMap<GroupKey, Vec<NamespacedName>>,
     /// The names of PersistentVolumes.
     volumes: HashMap<u32, String>,
     /// Weak, so that reads which are still to come stop when the backup has ended.
@@ -68,7 +68,7 @@ impl DueSnapshots {
             let is_of_driver = csi.is_some() && context.verdicts.driver_snapshot(decided).is_some();
             match (&decided.verdict.method, &decided.claim, &decided.volume) {
                 (_, Some(claim), _) if is_of_driver => {
-                    if let Some(number) = context.items.index.number(&claim.object().digest()) {
+                    if let Some(number) = context.items.index.number(&claim_object_key(claim).digest()) {
                         claims.insert(number, claim.clone());
                     }
                 }
@@ -81,7 +81,7 @@ impl DueSnapshots {
             }
         }
         let mut groups = context.verdicts.groups();
-        let is_here: HashSet<&ClaimKey> = claims.values().collect();
+        let is_here: HashSet<&NamespacedName> = claims.values().collect();
         groups.values_mut().for_each(|members| members.retain(|claim| is_here.contains(claim)));
         let verdicts = Arc::clone(&context.verdicts);
         Self { csi, native, verdicts, claims, groups, volumes, context: Arc::downgrade(context) }
@@ -131,7 +131,7 @@ impl DueSnapshots {
     }
 
     /// The snapshot that is wanted of a claim, and its driver.
-    fn wanted(&self, key: &ClaimKey) -> Option<(DriverSnapshot<'_>, &str)> {
+    fn wanted(&self, key: &NamespacedName) -> Option<(DriverSnapshot<'_>, &str)> {
         let decided = self.verdicts.of_claim(key)?;
         let driver = self.volume(decided).and_then(PersistentVolume::driver).unwrap_or_default();
         Some((self.verdicts.driver_snapshot(decided)?, driver))
@@ -143,22 +143,18 @@ impl DueSnapshots {
 
     /// All that is snapshotted with a claim.
     fn group(&self, namespace: &str, group: &Group, driver: &str) -> ClaimGroup {
-        let Group { value, class } = group;
-        let members = self.groups.get(&(namespace.to_owned(), value.clone())).map(Vec::as_slice).unwrap_or_default();
+        let key = GroupKey { namespace: namespace.to_owned(), value: group.value.clone() };
+        let members = self.groups.get(&key).map(Vec::as_slice).unwrap_or_default();
         let members = members.iter().filter_map(|key| {
             let (claim, decided) = (self.verdicts.claim(key)?.clone(), self.verdicts.of_claim(key)?);
             let DriverSnapshot { class, data_mover, .. } = self.verdicts.driver_snapshot(decided)?;
             let handle = self.volume(decided).map(|volume| volume.handle.clone()).unwrap_or_default();
             Some(GroupMember { claim, handle, class: class.to_owned(), is_moved: data_mover.is_some() })
         });
-        ClaimGroup {
-            namespace: namespace.to_owned(),
-            value: value.clone(),
-            class: class.clone(),
-            driver: driver.to_owned(),
-            members: members.collect(),
-            beside: self.verdicts.beside_group(namespace, value).to_vec(),
-        }
+        let members: Vec<GroupMember> = members.collect();
+        let beside = self.verdicts.beside_group(&key).to_vec();
+        let GroupKey { namespace, value } = key;
+        ClaimGroup { namespace, value, class: group.class.clone(), driver: driver.to_owned(), members, beside }
     }
 }
 
@@ -208,7 +204,7 @@ pub(crate) async fn remove_before(name: &str, env: &Env) -> bool {
     };
     let mut all_gone = true;
     for uid in before {
-        let is_gone = remove_csi(&uid, env, |_, _| false).await;
+        let is_gone = remove_csi(&uid, env, |_| false).await;
         all_gone &= is_gone && env.store.forget_backup_before(name, &uid).await.is_ok();
     }
     all_gone
@@ -237,12 +233,12 @@ pub(crate) async fn remove_unwanted(backup: &Backup, volumes: Option<&Volumes>, 
     if volumes.is_none() {
         stop_useless_files(backup, env).await;
     }
-    let is_kept = |namespace: &str, name: &str| volumes.is_some_and(|all| all.has_snapshot(namespace, name));
+    let is_kept = |snapshot: &NamespacedName| volumes.is_some_and(|all| all.has_snapshot(snapshot));
     remove_csi(&backup.metadata.uid, env, is_kept).await
 }
 
-/// Removes the CSI snapshots that a backup has taken, but those that are to be kept, which go by namespace and name.
-pub(crate) async fn remove_csi(backup_uid: &str, env: &Env, is_kept: impl Fn(&str, &str) -> bool + Sync) -> bool {
+/// Removes the CSI snapshots that a backup has taken, but those that are to be kept.
+pub(crate) async fn remove_csi(backup_uid: &str, env: &Env, is_kept: impl Fn(&NamespacedName) -> bool + Sync) -> bool {
     let operation = &env.operation;
     let left = match removed_csi(backup_uid, env, is_kept).await {
         Ok(left) => left,
@@ -261,7 +257,7 @@ pub(crate) async fn remove_csi(backup_uid: &str, env: &Env, is_kept: impl Fn(&st
 async fn removed_csi(
     backup_uid: &str,
     env: &Env,
-    is_kept: impl Fn(&str, &str) -> bool + Sync,
+    is_kept: impl Fn(&NamespacedName) -> bool + Sync,
 ) -> Result<Vec<csi::RemovalFailure>, String> {
     let cluster = &env.cluster;
     let (steps, seen) = watch::channel(0_u64);
@@ -323,7 +319,7 @@ pub(crate) async fn asked_for_in_vain(
 
 /// Removes such snapshots. Those that are being deleted still are waited for where they are to be taken again.
 pub(crate) async fn remove_untaken(backup_uid: &str, env: &Env, untaken: &BTreeSet<NamespacedName>) {
-    let is_kept = |namespace: &str, name: &str| !untaken.contains(&NamespacedName::new(namespace, name));
+    let is_kept = |snapshot: &NamespacedName| !untaken.contains(snapshot);
     let left = match removed_csi(backup_uid, env, is_kept).await {
         Ok(left) => left.into_iter().map(|(name, e)| (!matches!(e, CsiError::Remains(..)), format!("{name}: {e}"))),
         Err(e) => return tell_left(&env.operation, &e),

@@ -107,7 +107,7 @@ async fn the_replaced_content_is_removed_though_a_snapshot_of_its_name_is_kept()
     }
     let env = ground.env(ground.store());
     let types = types(&env.cluster).await;
-    let left = Box::pin(remove_all(&env.cluster, &types, "u", |_, _| true, &|| ())).await.unwrap();
+    let left = Box::pin(remove_all(&env.cluster, &types, "u", |_| true, &|| ())).await.unwrap();
     assert!(left.is_empty(), "{left:?}");
     let kept = BTreeMap::from([(SNAPSHOTS, 3), (CONTENTS, 3), (GROUPS, 1), (GROUP_CONTENTS, 1)]);
     eventually("what is kept", async || objects(&ground).await == kept).await;
@@ -129,7 +129,7 @@ async fn contents_are_asked_about_several_at_once_and_each_answer_is_a_step() {
         steps.fetch_add(1, Ordering::Relaxed);
     };
     tokio::select! {
-        _ = Box::pin(remove_all(&env.cluster, &types, "u", |_, _| false, &step)) => panic!("an answer is missing"),
+        _ = Box::pin(remove_all(&env.cluster, &types, "u", |_| false, &step)) => panic!("an answer is missing"),
         () = eventually("two answers", async || steps.load(Ordering::Relaxed) == 2) => {}
     }
 }

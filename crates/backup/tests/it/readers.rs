@@ -2,12 +2,11 @@
 //! scheduler and the kubelet.
 
 use crate::ground::{Ground, NAME, open};
-use lifeboat_api::{BackupPhase, DataPathPhase, PodVolumeBackup};
+use lifeboat_api::{BackupPhase, DataPathPhase, NamespacedName, PodVolumeBackup};
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::volume_info::BackupVolumeInfo;
 use lifeboat_backup::{BackupError, FileMoverSettings, Request, run};
 use lifeboat_client::Client;
-use lifeboat_volume::facts::ClaimKey;
 use lifeboat_volume::fs_backup::reader_pod_name;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -216,7 +215,7 @@ async fn the_next_attempt_takes_up_reader_pods_and_removes_those_of_no_claim() {
     let mut request = request();
     request.settings.take_over = true;
     let left = |claim: &str| {
-        let key = ClaimKey { namespace: "shop".into(), name: claim.to_owned() };
+        let key = NamespacedName::new("shop", claim);
         json!({"apiVersion": "v1", "kind": "Pod",
             "metadata": {"name": reader_pod_name(&request.backup, &key), "namespace": "shop", "uid": format!("r-{claim}"),
                 "labels": {"velero.io/backup-uid": "u", "lifeboat.io/reader-of-backup": NAME, "velero.io/exclude-from-backup": "true"},

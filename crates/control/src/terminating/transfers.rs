@@ -2,7 +2,7 @@
 
 use super::held::list_with_finalizer;
 use crate::work::Context;
-use crate::work::restore::removal_of_finalizer;
+use crate::work::finalizer::removal_of_finalizer;
 use bytes::Bytes;
 use lifeboat_api::well_known::{FINALIZER_DATA_PATH, FINALIZER_POD_VOLUME, NODE_AGENT, NODE_AGENT_WINDOWS};
 use lifeboat_api::{DataDownload, DataUpload, ObjectMeta, PodVolumeBackup, PodVolumeRestore, Resource};

@@ -9,8 +9,8 @@ use crate::records::RecordMap;
 use crate::world::{Meta, MirroredKind, World};
 use jiff::Timestamp;
 use lifeboat_api::{
-    Backup, BackupStorageLocation, BackupStorageLocationPhase, NamespacedName, NoneOfSchedule, ObjectMeta, Restore,
-    RestorePhase, RestoreStatus, SourceCluster, Time, choose_of_schedule,
+    Backup, BackupStorageLocation, BackupStorageLocationPhase, NamespacedName, NoneOfSchedule, Restore, RestorePhase,
+    RestoreStatus, SourceCluster, Time, choose_of_schedule,
 };
 use lifeboat_client::ObjectIdentity;
 use lifeboat_client::is_refused;
@@ -21,7 +21,6 @@ use lifeboat_restore::{
     BrokenOff, Outcome, Request, RestoreError, check_source, owner_of_files, prepared, record_failure,
 };
 use lifeboat_store::{RestoreFiles, Store, StoreError};
-use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -117,12 +116,6 @@ fn without_finalizer(restore: &Restore) -> Restore {
     let mut after = restore.clone();
     after.metadata.finalizers.retain(|finalizer| finalizer != FINALIZER);
     after
-}
-
-/// The merge patch that takes one finalizer off an object as it was seen.
-pub(crate) fn removal_of_finalizer(meta: &ObjectMeta, finalizer: &str) -> Value {
-    let left = meta.finalizers_without(finalizer);
-    json!({"metadata": {"finalizers": left, "resourceVersion": meta.resource_version}})
 }
 
 /// Removes the files of a restore, then lets it go. The files stay when its backup or location is gone, which is

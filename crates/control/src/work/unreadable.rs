@@ -1,6 +1,7 @@
 //! Brings objects that cannot be read to their end, as far as it goes without reading them.
 
-use super::restore::{delete_files, removal_of_finalizer};
+use super::finalizer::removal_of_finalizer;
+use super::restore::delete_files;
 use super::running::shortened;
 use super::{Context, Effect, StepResult};
 use crate::unreadable_step::Step;

@@ -122,9 +122,9 @@ pub fn claims_waited_for(request: &DeleteBackupRequest) -> Option<&str> {
 
 /// Since when a request says for which claims it waits, and these. One without a time has told nobody when it goes on.
 fn told_of_claims(request: &DeleteBackupRequest) -> Option<(Option<Timestamp>, &str)> {
-    let told = told(request, well_known::ANNOTATION_WAITS_FOR_CLAIMS)?;
-    let parted = told.split_once(' ').and_then(|(since, claims)| Some((Some(since.parse().ok()?), claims)));
-    Some(parted.unwrap_or((None, told)))
+    let text = annotation_of_new(request, well_known::ANNOTATION_WAITS_FOR_CLAIMS)?;
+    let parted = text.split_once(' ').and_then(|(since, claims)| Some((Some(since.parse().ok()?), claims)));
+    Some(parted.unwrap_or((None, text)))
 }
 
 /// Says in a request for which claims it waits; since when it says so stays as it is.
@@ -188,11 +188,11 @@ impl fmt::Display for ForeignRestore {
 /// The restore of another cluster or namespace, or of a command, for which a request waits, for people, as it says itself; `None` for one
 /// that does not wait, or has begun.
 pub fn restore_waited_for(request: &DeleteBackupRequest) -> Option<&str> {
-    told(request, well_known::ANNOTATION_WAITS_FOR_RESTORE)
+    annotation_of_new(request, well_known::ANNOTATION_WAITS_FOR_RESTORE)
 }
 
 /// The text of an annotation of a request that has not begun.
-fn told<'r>(request: &'r DeleteBackupRequest, annotation: &str) -> Option<&'r str> {
+fn annotation_of_new<'r>(request: &'r DeleteBackupRequest, annotation: &str) -> Option<&'r str> {
     request.metadata.annotations.get(annotation).filter(|_| is_new(request)).map(String::as_str)
 }
 

@@ -38,7 +38,7 @@ impl Exposer<'_> {
         let pod = self.kube.find(&resources::pods(), Some(namespace), name).await?;
         let pod = pod.filter(|pod| uid(pod) == of.uid);
         let pod = pod.ok_or_else(|| ExposeError::Refused(format!("the pod {namespace}/{name} is gone")))?;
-        let persistent = self.volume_of(&pod, volume_name).await?;
+        let persistent = self.persistent_volume_of(&pod, volume_name).await?;
         let volumes = pod["spec"]["volumes"].as_array().into_iter().flatten();
         let volume = volumes.into_iter().find(|volume| volume["name"] == volume_name);
         let volume = volume.ok_or_else(|| HostPathError::NoVolume(volume_name.to_owned()))?;
@@ -59,7 +59,7 @@ impl Exposer<'_> {
     }
 
     /// The PersistentVolume of a volume of a pod; `None` for one that has no claim.
-    async fn volume_of(&self, pod: &Value, name: &str) -> Result<Option<Value>, ExposeError> {
+    async fn persistent_volume_of(&self, pod: &Value, name: &str) -> Result<Option<Value>, ExposeError> {
         let volumes = pod["spec"]["volumes"].as_array().into_iter().flatten();
         let Some(volume) = volumes.into_iter().find(|volume| volume["name"] == name) else { return Ok(None) };
         let Some(claim) = claim_of_volume(text(pod, &["metadata", "name"]), volume) else { return Ok(None) };

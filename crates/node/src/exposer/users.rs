@@ -16,7 +16,7 @@ impl Exposer<'_> {
         let mut pods = self.kube.list(resources::pods(), Some(namespace), "", "").await?;
         // A reader pod only holds the claim: neither its user nor its node says anything about the volume.
         pods.retain(|pod| {
-            volume_of(pod, claim).is_some() && pod["metadata"]["labels"][LABEL_READER_OF_BACKUP].is_null()
+            volume_name_of_claim(pod, claim).is_some() && pod["metadata"]["labels"][LABEL_READER_OF_BACKUP].is_null()
         });
         pods.sort_by(|a, b| text(a, &["metadata", "name"]).cmp(text(b, &["metadata", "name"])));
         Ok(pods)
@@ -29,7 +29,8 @@ impl Exposer<'_> {
         pods: &[Value],
         is_backup: bool,
     ) -> Result<Option<MoverUser>, ExposeError> {
-        let pods: Vec<(&Value, &str)> = pods.iter().filter_map(|pod| Some((pod, volume_of(pod, claim)?))).collect();
+        let pods: Vec<(&Value, &str)> =
+            pods.iter().filter_map(|pod| Some((pod, volume_name_of_claim(pod, claim)?))).collect();
         let refused = |why| if is_backup { ExposeError::Refused(why) } else { ExposeError::Waits(why) };
         self.mover_user(&format!("the claim {namespace}/{claim}"), &pods).map_err(refused)
     }
@@ -68,7 +69,7 @@ fn chosen(security: MoverSecurity, found: Option<MoverUser>) -> Option<MoverUser
 }
 
 /// The name of the volume by which a pod has a claim.
-pub(super) fn volume_of<'a>(pod: &'a Value, claim: &str) -> Option<&'a str> {
+pub(super) fn volume_name_of_claim<'a>(pod: &'a Value, claim: &str) -> Option<&'a str> {
     let (name, volumes) = (text(pod, &["metadata", "name"]), pod["spec"]["volumes"].as_array()?);
     let mut volumes = volumes.iter();
     let found = volumes.find(|volume| claim_of_volume(name, volume).as_deref() == Some(claim))?;
@@ -131,7 +132,10 @@ mod tests {
             assert_eq!(user_of(&pod(of_pod.clone(), of_container.clone()), "d"), expected, "{of_pod} {of_container}");
         }
         let of = pod(json!({}), json!({}));
-        assert_eq!(["data", "db-0-own", "other"].map(|claim| volume_of(&of, claim)), [Some("d"), Some("own"), None]);
+        assert_eq!(
+            ["data", "db-0-own", "other"].map(|claim| volume_name_of_claim(&of, claim)),
+            [Some("d"), Some("own"), None]
+        );
     }
 
     #[test]

@@ -10,8 +10,8 @@ use super::edit::remove_keys;
 use super::restore_wait::WaitSettings;
 use async_trait::async_trait;
 use lifeboat_action::{ActionError, ActionScope, RestoreItemAction, RestoreItemInput, RestoreItemOutput};
-use lifeboat_api::Restore;
 use lifeboat_api::well_known::{ANNOTATION_AWAITS_FILES, ANNOTATION_OVERWRITE_VOLUMES};
+use lifeboat_api::{NamespacedName, Restore};
 use lifeboat_cluster::{Cluster, ClusterError};
 use lifeboat_object::ApiResource;
 use lifeboat_volume::{FilesOfPods, PodFiles};
@@ -24,8 +24,8 @@ use std::sync::Arc;
 pub(crate) struct FilesToRestore {
     /// The volumes of the pods of the backup.
     pub(crate) pods: Arc<FilesOfPods>,
-    /// The claims of the backup, by namespace and name, that pods of the restore fill.
-    pub(crate) claims: Arc<BTreeSet<(String, String)>>,
+    /// The claims of the backup that pods of the restore fill.
+    pub(crate) claims: Arc<BTreeSet<NamespacedName>>,
     /// The init container.
     pub(crate) wait: WaitSettings,
 }
@@ -49,12 +49,11 @@ impl PodVolumeRestoreAction {
     }
 
     /// Puts the mark on a claim that is made, or leaves that of the one which is there.
-    async fn mark(&self, mut item: Value, source: [&str; 2], target: &str) -> Result<Value, ActionError> {
-        let [namespace, name] = source;
+    async fn mark(&self, mut item: Value, source: &NamespacedName, target: &str) -> Result<Value, ActionError> {
         remove_keys(&mut item, "/metadata", "annotations", &[ANNOTATION_AWAITS_FILES]);
-        let is_by_mover = self.files.claims.contains(&(namespace.to_owned(), name.to_owned()));
-        if (is_by_mover || self.files.pods.fill(namespace, name)) && item["metadata"].is_object() {
-            let there = self.staying(&ApiResource::persistent_volume_claims(), target, name).await?;
+        let is_by_mover = self.files.claims.contains(source);
+        if (is_by_mover || self.files.pods.is_filled(source)) && item["metadata"].is_object() {
+            let there = self.staying(&ApiResource::persistent_volume_claims(), target, &source.name).await?;
             if there.is_none_or(|claim| awaits_files(&claim)) {
                 if !item["metadata"]["annotations"].is_object() {
                     item["metadata"]["annotations"] = serde_json::json!({});
@@ -94,12 +93,13 @@ impl RestoreItemAction for PodVolumeRestoreAction {
     async fn execute(&self, input: RestoreItemInput<'_>) -> Result<RestoreItemOutput, ActionError> {
         let RestoreItemInput { mut item, item_from_backup, restore } = input;
         let text = |field: &str| item_from_backup["metadata"][field].as_str().unwrap_or_default();
-        let (namespace, name) = (text("namespace"), text("name"));
+        let source = NamespacedName::new(text("namespace"), text("name"));
+        let (namespace, name) = (source.namespace.as_str(), source.name.as_str());
         let target = restore.spec.namespace_mapping.get(namespace).map_or(namespace, String::as_str);
         if item_from_backup["kind"] == "PersistentVolumeClaim" {
-            return self.mark(item, [namespace, name], target).await.map(RestoreItemOutput::with);
+            return self.mark(item, &source, target).await.map(RestoreItemOutput::with);
         }
-        let Some(PodFiles { restored, .. }) = self.files.pods.of(namespace, name) else {
+        let Some(PodFiles { restored, .. }) = self.files.pods.of(&source) else {
             return Ok(RestoreItemOutput::with(item));
         };
         let pods = ApiResource::new("", "v1", "pods", "Pod");

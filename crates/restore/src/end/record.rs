@@ -98,7 +98,7 @@ pub(crate) async fn record(
         && broken_off.is_none()
         && !is_pending
         && files.unstored.is_empty()
-        && (walked.has_stubs || volumes.records.iter().any(patches::waits));
+        && (walked.has_stubs || volumes.records.iter().any(patches::is_awaited));
     status.completion_timestamp = (!is_pending && !finalizes).then(|| Time::new((env.operation.clock)()));
     status.phase = Some(match (is_pending, errors) {
         _ if cancelled => RestorePhase::Failed,

@@ -6,7 +6,7 @@ use lifeboat_api::well_known::ANNOTATION_BACKUP_VOLUMES;
 use lifeboat_object::{ObjectKey, ResultScope, first_names};
 use lifeboat_operation::Journal;
 use lifeboat_volume::RecordedVolumes;
-use lifeboat_volume::facts::claim_of_volume;
+use lifeboat_volume::facts::{claim_of_volume, name_of_object};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -70,8 +70,7 @@ fn has_data(key: &ObjectKey, pod: &Value, recorded: &RecordedVolumes) -> bool {
     let claims = volumes.filter_map(|volume| claim_of_volume(&key.name, volume));
     let is_saved =
         |claim: &str| recorded.pod_volumes.keys().any(|one| one.name == claim && one.namespace == key.namespace);
-    let pod = (key.namespace.clone().unwrap_or_default(), key.name.clone());
-    recorded.of_pods.contains_key(&pod)
+    recorded.of_pods.contains_key(&name_of_object(key))
         || named.is_some_and(|names| !names.is_empty())
         || claims.into_iter().any(|claim| is_saved(&claim))
 }
@@ -108,6 +107,7 @@ pub(crate) fn left_to(job: &ObjectKey) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lifeboat_api::NamespacedName;
     use lifeboat_object::GroupResource;
     use lifeboat_volume::SavedFiles;
     use serde_json::json;
@@ -146,7 +146,7 @@ mod tests {
             pod_volumes: ["saved", "with-saved-own"]
                 .map(|claim| (key("persistentvolumeclaims", claim), SavedFiles::default()))
                 .into(),
-            of_pods: [(("shop".to_owned(), "with-files".to_owned()), BTreeMap::new())].into(),
+            of_pods: [(NamespacedName::new("shop", "with-files"), BTreeMap::new())].into(),
             ..RecordedVolumes::default()
         };
         let own = json!({"spec": {"volumes": [{"name": "own", "ephemeral": {}}]}});

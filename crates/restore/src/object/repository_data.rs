@@ -12,6 +12,7 @@ use lifeboat_object::{GroupResource, ObjectKey};
 use lifeboat_volume::FileVolume;
 use lifeboat_volume::csi::RESTORE_ACTIONS;
 use lifeboat_volume::data_movement::restore::{ClaimToFill, begin as begin_download};
+use lifeboat_volume::facts::name_of_object;
 use lifeboat_volume::fs_backup::{ClaimsFilled, RestoredPod};
 use serde_json::Value;
 use tokio::time::Instant;
@@ -34,7 +35,7 @@ pub(crate) fn check_claims(
         return Ok(());
     }
     let (namespace, state) = (source.namespace.as_deref().unwrap_or_default(), &context.state);
-    let Some(files) = context.builder.volumes.retained.files.of(namespace, &source.name) else { return Ok(()) };
+    let Some(files) = context.builder.volumes.retained.files.of(&name_of_object(source)) else { return Ok(()) };
     for name in &files.after {
         let first = known::pod(namespace, name);
         let in_cluster = context.scope.target_of(&first);
@@ -74,8 +75,7 @@ fn is_to_come(context: &RestoreContext, row: usize, turn: AttemptNumber) -> bool
 /// Notes the end of an attempt at a pod through which others may have their claims filled.
 pub(crate) fn note_end(context: &RestoreContext, source: &SourceObject, attempt: Attempt) {
     if matches!(attempt, Attempt::Done { .. }) && source.key.resource == GroupResource::new("", "pods") {
-        let namespace = source.key.namespace.as_deref().unwrap_or_default();
-        if context.builder.volumes.retained.files.of(namespace, &source.key.name).is_some() {
+        if context.builder.volumes.retained.files.of(&name_of_object(&source.key)).is_some() {
             lock(&context.state.notes.ended_pods).insert(source.row);
         }
     }
@@ -92,7 +92,7 @@ pub(crate) async fn begin(context: &RestoreContext, source: &ObjectKey, target: 
 
 fn fill_pod(context: &RestoreContext, source: &ObjectKey, target: &ObjectKey, in_cluster: &Value) {
     let source_namespace = source.namespace.as_deref().unwrap_or_default();
-    let Some(files) = context.builder.volumes.retained.files.of(source_namespace, &source.name) else { return };
+    let Some(files) = context.builder.volumes.retained.files.of(&name_of_object(source)) else { return };
     let messages = &context.state.messages;
     for volume in &files.refused {
         let why = "a path of its node (hostPath), to which nothing is written";

@@ -31,6 +31,7 @@ use lifeboat_archive::index::Row;
 use lifeboat_archive::volume_info::RestoreVolumeInfo;
 use lifeboat_object::{GroupResource, Head, ObjectKey, ResultScope, Results};
 use lifeboat_store::{ArchiveItem, StoreError};
+use lifeboat_volume::facts::name_of_object;
 use std::collections::{BTreeMap, HashSet};
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
@@ -135,7 +136,7 @@ impl Previewer {
     /// The outcome for a claim of the backup.
     fn claim(&self, key: &ObjectKey) -> ItemResult {
         let files = &self.items.builder.volumes.retained.files;
-        let is_filled = files.fill(key.namespace.as_deref().unwrap_or_default(), &key.name);
+        let is_filled = files.is_filled(&name_of_object(key));
         let is_kept = is_filled && lock(&self.kept_claims).contains(&self.items.scope.target_of(key));
         if is_kept { ItemResult::Skipped } else { ItemResult::Created }
     }

@@ -39,7 +39,7 @@ impl TargetNamespaces {
     pub(crate) async fn item(&self, name: &str) -> PreviewItem {
         let (planned, waits) = match self.found(name).await.get() {
             Some(TargetNamespace::There) => (Planned::Unchanged, None),
-            Some(TargetNamespace::Leaving(terminating)) => (Planned::Create, Some(terminating.waits())),
+            Some(TargetNamespace::Leaving(terminating)) => (Planned::Create, Some(terminating.awaited_condition())),
             Some(TargetNamespace::Unknown(why)) => (Planned::Refused(why.clone()), None),
             Some(TargetNamespace::Absent) | None => (Planned::Create, None),
         };

@@ -249,18 +249,18 @@ pub fn check_source(backup: &Backup) -> Result<(), ValidationErrors> {
 /// Its phase, when not.
 pub fn check_record(record: &Backup) -> Result<(), ValidationErrors> {
     match record.status.phase {
-        Some(phase) if phase.has_contents() || waits(phase) => Ok(()),
+        Some(phase) if phase.has_contents() || is_waiting(phase) => Ok(()),
         phase => Err(refused(record, phase)),
     }
 }
 
 /// Returns true if the operations of a backup, or its end, are waited for in this phase.
-pub(crate) fn waits(phase: BackupPhase) -> bool {
+pub(crate) fn is_waiting(phase: BackupPhase) -> bool {
     phase.waits_for_operations() || phase.is_finalizing()
 }
 
 fn refused(backup: &Backup, phase: Option<BackupPhase>) -> ValidationErrors {
-    let is_made = phase.is_some_and(|phase| phase == BackupPhase::InProgress || waits(phase));
+    let is_made = phase.is_some_and(|phase| phase == BackupPhase::InProgress || is_waiting(phase));
     ValidationErrors(vec![format!(
         "backup \"{}\" is in phase \"{}\" and cannot be used as a restore source{}",
         backup.metadata.name,

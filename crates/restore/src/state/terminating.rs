@@ -68,7 +68,7 @@ impl TerminatingObject {
     }
 
     /// The condition for which a restore waits before it makes the object, for people.
-    pub(crate) fn waits(&self) -> String {
+    pub(crate) fn awaited_condition(&self) -> String {
         format!("until the one in the cluster is gone, which {}", self.0)
     }
 
@@ -151,7 +151,7 @@ mod tests {
         let waits = "is being deleted since 2026-01-01T00:00:00Z until all objects of its type are gone (CustomResource deletion is in progress)";
         assert_eq!(said.as_deref(), Some(waits));
         let namespace = |phase: &str| TerminatingObject::of_namespace(&json!({"status": {"phase": phase}}));
-        let said = namespace("Terminating").map(|terminating| terminating.waits());
+        let said = namespace("Terminating").map(|terminating| terminating.awaited_condition());
         assert_eq!(said.as_deref(), Some("until the one in the cluster is gone, which is being deleted"));
         assert_eq!(namespace("Active"), None);
     }

@@ -1,16 +1,14 @@
 //! The pods of the backup that mount claims, for movers that have to run where those pods can run.
 
+use lifeboat_api::NamespacedName;
 use lifeboat_object::ObjectKey;
-use lifeboat_volume::facts::claim_of_volume;
+use lifeboat_volume::facts::{claim_of_volume, name_of_object};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// The first pod of each claim, by name, of those that the restore makes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct MountingPods(BTreeMap<ClaimName, MountingPod>);
-
-/// Namespace and name of a claim in the backup.
-type ClaimName = (String, String);
+pub(crate) struct MountingPods(BTreeMap<NamespacedName, MountingPod>);
 
 /// A pod of the backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +23,7 @@ impl MountingPods {
     pub(crate) fn note(&mut self, key: &ObjectKey, row: usize, pod: &Value) {
         for volume in pod["spec"]["volumes"].as_array().into_iter().flatten() {
             let Some(claim) = claim_of_volume(&key.name, volume) else { continue };
-            let claim = (key.namespace.clone().unwrap_or_default(), claim.into_owned());
+            let claim = name_of_object(key).beside(&claim);
             let is_first = self.0.get(&claim).is_none_or(|first| key.name < first.name);
             if is_first {
                 self.0.insert(claim, MountingPod { name: key.name.clone(), row });
@@ -35,7 +33,7 @@ impl MountingPods {
 
     /// The first pod that mounts a claim of the backup.
     pub(crate) fn of(&self, claim: &ObjectKey) -> Option<&MountingPod> {
-        self.0.get(&(claim.namespace.clone().unwrap_or_default(), claim.name.clone()))
+        self.0.get(&name_of_object(claim))
     }
 }
 

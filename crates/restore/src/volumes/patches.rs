@@ -7,7 +7,7 @@ use crate::volumes::patch::{ClaimState, VolumeState, claim_state, volume_state};
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use jiff::Timestamp;
-use lifeboat_api::{OperationPhase, Restore, label_value, well_known};
+use lifeboat_api::{NamespacedName, OperationPhase, Restore, label_value, well_known};
 use lifeboat_archive::layout::{BackupFile, RestoreFile};
 use lifeboat_archive::operations::RestoreOperation;
 use lifeboat_archive::volume_info::{BackupVolumeInfo, CSI_SNAPSHOT, POD_VOLUME_RESTORE, PvInfo, RestoreVolumeInfo};
@@ -30,8 +30,7 @@ const AT_ONCE: usize = 16;
 
 /// A claim that the restore has made, in its target namespace, with the facts about its volume in the backup.
 struct DueClaim {
-    namespace: String,
-    name: String,
+    claim: NamespacedName,
     volume: String,
     before: PvInfo,
 }
@@ -49,14 +48,14 @@ enum ClaimProgress {
 }
 
 /// Returns true if the volume information describes a claim whose volume is awaited, and is given what that of the backup had.
-pub(crate) fn waits(info: &RestoreVolumeInfo) -> bool {
+pub(crate) fn is_awaited(info: &RestoreVolumeInfo) -> bool {
     let is_provisioned = info.restore_method == CSI_SNAPSHOT || info.restore_method == POD_VOLUME_RESTORE;
     is_provisioned && !info.pvc_name.is_empty()
 }
 
 /// Warns of claims that get their volumes after a restore has ended early; `None` when there are none.
 pub(crate) fn unwaited(infos: &[RestoreVolumeInfo]) -> Option<String> {
-    let names = infos.iter().filter(|info| waits(info));
+    let names = infos.iter().filter(|info| is_awaited(info));
     let names: Vec<String> = names.map(|info| format!("{}/{}", info.pvc_namespace, info.pvc_name)).collect();
     let text = || {
         format!(
@@ -75,7 +74,7 @@ pub(crate) async fn look(restore: &Restore, patience: Duration, env: &Env) -> Re
     let mut infos: Vec<RestoreVolumeInfo> =
         env.store.restore_file(name, RestoreFile::VolumeInfo).await?.unwrap_or_default();
     let unmoved = unmoved(name, env).await?;
-    let is_due = |info: &RestoreVolumeInfo| waits(info) && !unmoved.contains(&moved_by(info));
+    let is_due = |info: &RestoreVolumeInfo| is_awaited(info) && !unmoved.contains(&moved_by(info));
     let awaited: Vec<&RestoreVolumeInfo> = infos.iter().filter(|info| is_due(info)).collect();
     let due = due(restore, &awaited, env).await?;
     if due.is_empty() {
@@ -128,16 +127,16 @@ async fn due(restore: &Restore, infos: &[&RestoreVolumeInfo], env: &Env) -> Resu
     let backup: Option<Vec<BackupVolumeInfo>> = env.store.backup_file(backup, BackupFile::VolumeInfo).await?;
     let mapping = &restore.spec.namespace_mapping;
     let target = |namespace: &str| mapping.get(namespace).map_or(namespace, String::as_str).to_owned();
-    let before: HashMap<(String, String), BackupVolumeInfo> = backup
+    let before: HashMap<NamespacedName, BackupVolumeInfo> = backup
         .unwrap_or_default()
         .into_iter()
-        .map(|info| ((target(&info.pvc_namespace), info.pvc_name.clone()), info))
+        .map(|info| (NamespacedName::new(target(&info.pvc_namespace), &info.pvc_name), info))
         .collect();
     let due = infos.iter().map(|info| {
-        let before = before.get(&(info.pvc_namespace.clone(), info.pvc_name.clone()));
+        let claim = NamespacedName::new(&info.pvc_namespace, &info.pvc_name);
+        let before = before.get(&claim);
         DueClaim {
-            namespace: info.pvc_namespace.clone(),
-            name: info.pvc_name.clone(),
+            claim,
             volume: before.map(|before| before.pv_name.clone()).unwrap_or_default(),
             before: before.and_then(|before| before.pv_info.clone()).unwrap_or_default(),
         }
@@ -201,7 +200,7 @@ impl ClaimChecker<'_> {
         let mut late: HashMap<String, bool> = HashMap::new();
         let mut out = Vec::with_capacity(due.len());
         for one in due {
-            let claim = claims.get(&(one.namespace.clone(), one.name.clone()));
+            let claim = claims.get(&one.claim);
             let class = claim.and_then(|claim| claim.pointer("/spec/storageClassName")).and_then(Value::as_str);
             let is_pending = claim.is_some_and(|claim| claim["status"]["phase"] == "Pending");
             let makes_late = match class.filter(|_| is_pending) {
@@ -231,12 +230,8 @@ impl ClaimChecker<'_> {
     }
 
     /// The claims of the restore in these namespaces.
-    async fn list(
-        &self,
-        restore: &Restore,
-        due: &[DueClaim],
-    ) -> Result<HashMap<(String, String), Value>, ClusterError> {
-        let namespaces: BTreeSet<&str> = due.iter().map(|one| one.namespace.as_str()).collect();
+    async fn list(&self, restore: &Restore, due: &[DueClaim]) -> Result<HashMap<NamespacedName, Value>, ClusterError> {
+        let namespaces: BTreeSet<&str> = due.iter().map(|one| one.claim.namespace.as_str()).collect();
         let places = match namespaces.len() {
             0..=FEW => namespaces.into_iter().map(|namespace| Some(namespace.to_owned())).collect(),
             _ => vec![None],
@@ -252,8 +247,8 @@ impl ClaimChecker<'_> {
             );
             while let Some(bodies) = list.next().await? {
                 for claim in bodies.iter().filter_map(|body| serde_json::from_slice::<Value>(body).ok()) {
-                    let text = |field: &str| claim["metadata"][field].as_str().unwrap_or_default().to_owned();
-                    out.insert((text("namespace"), text("name")), claim);
+                    let text = |field: &str| claim["metadata"][field].as_str().unwrap_or_default();
+                    out.insert(NamespacedName::new(text("namespace"), text("name")), claim);
                 }
             }
         }
@@ -282,7 +277,7 @@ impl ClaimChecker<'_> {
             Ok(body) => body.and_then(|body| serde_json::from_slice::<Value>(&body).ok()),
             Err(e) => return refused(&e),
         };
-        match volume_state(volume.as_ref(), &due.namespace, &due.name, &due.before) {
+        match volume_state(volume.as_ref(), &due.claim.namespace, &due.claim.name, &due.before) {
             VolumeState::Waits(why) => ClaimProgress::Waits(why),
             VolumeState::Taken(why) => ClaimProgress::Failed(why),
             VolumeState::InLine => ClaimProgress::Bound(name),
@@ -303,15 +298,15 @@ impl ClaimChecker<'_> {
             let why = match came {
                 ClaimProgress::Bound(_) => continue,
                 ClaimProgress::Late => {
-                    late.push(format!("{}/{}", due.namespace, due.name));
+                    late.push(due.claim.to_string());
                     continue;
                 }
                 ClaimProgress::Failed(why) => why.clone(),
                 ClaimProgress::Waits(why) => format!("{over}: {why}{}", self.of_snapshot(due).await),
             };
-            let (name, volume) = (&due.name, &due.volume);
+            let (name, volume) = (&due.claim.name, &due.volume);
             let text = format!("fail to patch dynamic PV, err: {why}, PVC: {name}, PV: {volume}");
-            self.env.operation.journal.error(&ResultScope::of(Some(&due.namespace)), text);
+            self.env.operation.journal.error(&ResultScope::of(Some(&due.claim.namespace)), text);
         }
         if !late.is_empty() {
             let (count, names) = (late.len(), first_names(&late));
@@ -326,8 +321,9 @@ impl ClaimChecker<'_> {
     /// Describes, for people, the state of the VolumeSnapshot from which a claim is made.
     async fn of_snapshot(&self, due: &DueClaim) -> String {
         let read = |body: bytes::Bytes| serde_json::from_slice::<Value>(&body).ok();
-        let namespace = Some(due.namespace.as_str());
-        let claim = self.env.cluster.get(&self.types.claims, namespace, &due.name).await.ok().flatten().and_then(read);
+        let namespace = Some(due.claim.namespace.as_str());
+        let claim =
+            self.env.cluster.get(&self.types.claims, namespace, &due.claim.name).await.ok().flatten().and_then(read);
         let Some(name) = claim.as_ref().and_then(|claim| claim["spec"]["dataSource"]["name"].as_str()) else {
             return String::new();
         };
@@ -350,7 +346,7 @@ impl ClaimChecker<'_> {
 /// Puts the names of the volumes into the volume information.
 fn name_volumes<'a>(infos: impl Iterator<Item = &'a mut RestoreVolumeInfo>, due: &[DueClaim], came: &[ClaimProgress]) {
     for ((info, due), came) in infos.zip(due).zip(came) {
-        debug_assert_eq!((&info.pvc_namespace, &info.pvc_name), (&due.namespace, &due.name));
+        debug_assert_eq!((&info.pvc_namespace, &info.pvc_name), (&due.claim.namespace, &due.claim.name));
         match came {
             ClaimProgress::Bound(volume) => {
                 info.pv_name.clone_from(volume);

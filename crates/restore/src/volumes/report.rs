@@ -2,8 +2,8 @@
 
 use crate::state::item_result::ItemResult;
 use crate::volumes::repository_records::{FilesReport, by_mover_pod, filled, is_overwritten, moved, of_pod_volume};
-use lifeboat_api::Restore;
 use lifeboat_api::well_known::{ANNOTATION_ALLOW_EMPTY_VOLUMES, ANNOTATION_DATA_UPLOAD_NAME};
+use lifeboat_api::{NamespacedName, Restore};
 use lifeboat_archive::native_snapshot::NativeSnapshot;
 use lifeboat_archive::volume_info::{
     CSI_SNAPSHOT, CsiSnapshotInfo, NATIVE_SNAPSHOT, NativeSnapshotInfo, RestoreVolumeInfo,
@@ -11,6 +11,7 @@ use lifeboat_archive::volume_info::{
 use lifeboat_object::{GroupResource, ObjectKey, first_names};
 use lifeboat_volume::csi::{restored_name, snapshot_of_claim};
 use lifeboat_volume::data_movement::restore::operation_id;
+use lifeboat_volume::facts::name_of_object;
 use lifeboat_volume::fs_backup::FileOutcome;
 use lifeboat_volume::{
     ClaimCopy, ClaimData, FilesOfPods, Loss, MovedSnapshot, Movers, RecordedVolumes, RepositoryCopy, RestoreMeans,
@@ -154,10 +155,10 @@ impl VolumeTreatments {
         self.copy_by_mover_pod(&self.read(key, claim, CsiSnapshotInfo::default()), restore)
     }
 
-    /// The claims, by namespace and name, that pods of the restore fill.
-    pub(crate) fn filled_by_mover_pods(&self, restore: &Restore) -> BTreeSet<(String, String)> {
+    /// The claims that pods of the restore fill.
+    pub(crate) fn filled_by_mover_pods(&self, restore: &Restore) -> BTreeSet<NamespacedName> {
         let filled = self.claims.iter().filter(|claim| self.copy_by_mover_pod(claim, restore).is_some());
-        filled.map(|claim| (claim.key.namespace.clone().unwrap_or_default(), claim.key.name.clone())).collect()
+        filled.map(|claim| name_of_object(&claim.key)).collect()
     }
 
     fn copy_by_mover_pod(&self, claim: &RestoredClaim, restore: &Restore) -> Option<RepositoryCopy> {
@@ -246,7 +247,7 @@ impl VolumeTreatments {
             volume_name: &claim.volume,
             volume: self.volumes.get(&claim.volume).map(of_claim),
             copy: self.copy(claim),
-            has_pod: self.pods.fill(claim.key.namespace.as_deref().unwrap_or_default(), &claim.key.name),
+            has_pod: self.pods.is_filled(&name_of_object(&claim.key)),
         };
         plan_claim(saved, RestoreMeans { wants_volumes: restore.spec.restore_pvs != Some(false), movers: self.movers })
     }

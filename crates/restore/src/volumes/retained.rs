@@ -5,8 +5,8 @@
 use crate::state::env::Env;
 use crate::volumes::report::{VolumeTreatments, allows_empty};
 use crate::walk::scope::RestoreScope;
-use lifeboat_api::permission;
 use lifeboat_api::well_known::{ANNOTATION_ALLOW_EMPTY_VOLUMES, ANNOTATION_REBIND_RELEASED, ANNOTATION_REUSE_VOLUMES};
+use lifeboat_api::{NamespacedName, permission};
 use lifeboat_cluster::{Cluster, ClusterError, MergePatch};
 use lifeboat_object::{ApiResource, GroupResource, ObjectKey, first_names};
 use lifeboat_volume::{
@@ -151,7 +151,7 @@ impl RetainedVolumes {
                 let key = ObjectKey { namespace: Some(namespace.to_owned()), ..target.clone() };
                 self.treatments.loss(&key, from_backup, &scope.restore)
             }
-            ("", "pods") => self.files.of(namespace, &target.name).and_then(unread),
+            ("", "pods") => self.files.of(&NamespacedName::new(namespace, &target.name)).and_then(unread),
             _ => None,
         };
         let Some((why, next)) = why else { return Ok(None) };

@@ -34,12 +34,12 @@ use lifeboat_archive::index::Row;
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::volume_info::BackupVolumeInfo;
 use lifeboat_hook::RestoreHooks;
-use lifeboat_object::{ApiResource, Catalog, GroupResource, ObjectKey, ResultScope, chain};
+use lifeboat_object::{ApiResource, Catalog, GroupResource, ResultScope, chain};
 use lifeboat_select::{ResourcePolicies, RestoreFilter, RestoredFacts, SelectorError};
 use lifeboat_store::{Archive, OpenOptions, StoreError};
 use lifeboat_volume::csi::{GroupHandle, SnapshotsOfBackup, restore_actions};
 use lifeboat_volume::data_movement::restore::DownloadSettings;
-use lifeboat_volume::facts::ClaimKey;
+use lifeboat_volume::facts::name_of_object;
 use lifeboat_volume::{BackupOrigin, Movers, RecordedVolumes, RestoreMeans, VolumeFiles};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -406,14 +406,10 @@ fn files_timeout(request: &Request, restore: &Restore, env: &Env) -> Duration {
 /// Collects the input of the actions for CSI snapshots.
 fn snapshots_of_backup(archive: &Archive, rows: &Arc<SelectedRows>, recorded: &RecordedVolumes) -> SnapshotsOfBackup {
     let (archive, rows) = (archive.clone(), Arc::clone(rows));
-    let key_of = |claim: &ObjectKey| {
-        let namespace = claim.namespace.clone().unwrap_or_default();
-        ClaimKey { namespace, name: claim.name.clone() }
-    };
-    let drivers = recorded.snapshots.iter().map(|(claim, info)| (key_of(claim), info.driver.clone()));
+    let drivers = recorded.snapshots.iter().map(|(claim, info)| (name_of_object(claim), info.driver.clone()));
     SnapshotsOfBackup {
         drivers: drivers.collect(),
-        failed: recorded.failed_claims.iter().map(key_of).collect(),
+        failed: recorded.failed_claims.iter().map(name_of_object).collect(),
         is_moved: Arc::new(|_| false),
         holds: Arc::new(move |key| rows.chosen.find(key, |number| archive.row(number)).is_some()),
     }

@@ -11,6 +11,7 @@ use lifeboat_archive::native_snapshot::NativeSnapshot;
 use lifeboat_object::{GroupResource, Head, ObjectKey};
 use lifeboat_select::{RestoreFilter, RestoredFacts};
 use lifeboat_store::{Archive, StoreError};
+use lifeboat_volume::facts::name_of_object;
 use lifeboat_volume::{
     FilesOfPods, MovedSnapshot, Movers, PodFiles, RecordedVolumes, RestoreMeans, RestoreMethod, RetainedVolume,
     SavedVolume, plan_volume,
@@ -144,8 +145,7 @@ pub(crate) async fn scan(
                 if means.movers == Movers::Pods {
                     out.mounting.note(&key, item.row, &object);
                 }
-                let name = (key.namespace.clone().unwrap_or_default(), key.name.clone());
-                pods.extend(PodFiles::of(&object, recorded, means.movers).map(|files| (name, files)));
+                pods.extend(PodFiles::of(&object, recorded, means.movers).map(|files| (name_of_object(&key), files)));
             }
             _ => {}
         }

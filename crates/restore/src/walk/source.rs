@@ -1,7 +1,7 @@
 //! The backup that a restore reads, also one that never came to its end because its cluster was lost.
 
 use crate::end::outcome::RestoreError;
-use crate::request::settings::{ValidationErrors, check_record, waits};
+use crate::request::settings::{ValidationErrors, check_record, is_waiting};
 use crate::state::env::Env;
 use lifeboat_api::{Backup, BackupPhase, GROUP, OperationStatus, Resource};
 use lifeboat_archive::layout::BackupFile;
@@ -58,7 +58,7 @@ pub(crate) async fn settle_volumes(name: &str, infos: &mut [BackupVolumeInfo], e
 
 /// Returns true if the phase of a backup says that its operations, or its end, are waited for.
 fn never_ended(backup: &Backup) -> bool {
-    backup.status.phase.is_some_and(waits)
+    backup.status.phase.is_some_and(is_waiting)
 }
 
 /// Returns true if this cluster has the Backup itself of a record, and that has not ended. A Backup that was taken over has a UID of its own.

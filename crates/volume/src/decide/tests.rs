@@ -1,7 +1,7 @@
 use super::*;
-use crate::facts::ClaimKey;
 use crate::verdict::{BackupMovers, MissingMover};
 use NoPod::{NoneRuns, NotMounted};
+use lifeboat_api::NamespacedName;
 use lifeboat_object::Quantity;
 use lifeboat_select::PolicyUse;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ fn policies(rules: &str) -> ResourcePolicies {
 
 fn claim(volume: Option<&str>, phase: &str) -> Claim {
     Claim {
-        key: ClaimKey { namespace: "n".into(), name: "c".into() },
+        key: NamespacedName { namespace: "n".into(), name: "c".into() },
         volume: volume.map(str::to_owned),
         phase: phase.into(),
         volume_mode: "Filesystem".into(),

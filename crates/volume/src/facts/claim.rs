@@ -1,41 +1,18 @@
 //! Facts about a PersistentVolumeClaim.
 
-use lifeboat_object::{GroupResource, Item, ObjectKey, Text, view};
+use lifeboat_api::NamespacedName;
+use lifeboat_object::{Item, Text, view};
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::fmt::{self, Display, Formatter};
 
 /// The mode of a claim that has a device and no files.
 pub(crate) const BLOCK: &str = "Block";
-
-/// Namespace and name of a claim.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ClaimKey {
-    /// Its namespace.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
-}
-
-impl ClaimKey {
-    /// The key of the object.
-    #[must_use]
-    pub fn object(&self) -> ObjectKey {
-        ObjectKey::new(GroupResource::new("", "persistentvolumeclaims"), Some(&self.namespace), &self.name)
-    }
-}
-
-impl Display for ClaimKey {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.namespace, self.name)
-    }
-}
 
 /// A claim.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claim {
     /// Its namespace and name.
-    pub key: ClaimKey,
+    pub key: NamespacedName,
     /// Its UID.
     pub uid: String,
     /// Its labels.
@@ -104,7 +81,10 @@ impl Claim {
         let annotations = metadata.annotations.unwrap_or_default();
         let phase = status.unwrap_or_default().phase.0;
         Self {
-            key: ClaimKey { namespace: item.head.namespace.clone().unwrap_or_default(), name: item.head.name.clone() },
+            key: NamespacedName {
+                namespace: item.head.namespace.clone().unwrap_or_default(),
+                name: item.head.name.clone(),
+            },
             uid: metadata.uid.0,
             labels: item.head.labels.clone(),
             volume: (phase == "Bound" && !spec.volume_name.0.is_empty()).then_some(spec.volume_name.0),
@@ -146,7 +126,7 @@ mod tests {
             "spec": {"volumeName": "pv", "volumeMode": "Block", "storageClassName": "gold", "accessModes": ["ReadWriteOnce"]},
             "status": {"phase": "Bound", "capacity": {"storage": "1Gi"}}});
         let expected = Claim {
-            key: ClaimKey { namespace: "n".into(), name: "c".into() },
+            key: NamespacedName::new("n", "c"),
             uid: "u".into(),
             labels: BTreeMap::from([("a".into(), "b".into())]),
             phase: "Bound".into(),

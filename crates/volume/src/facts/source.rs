@@ -1,5 +1,6 @@
 //! The source of a volume: the one field of its spec that says what holds its data.
 
+use lifeboat_api::NamespacedName;
 use lifeboat_object::Text;
 use lifeboat_select::{VolumeFacts, volume_type};
 use serde::Deserialize;
@@ -23,8 +24,8 @@ pub(crate) struct SourceView {
     pub(crate) storage_class: String,
     pub(crate) reclaim_policy: String,
     pub(crate) capacity: String,
-    /// Namespace and name of the claim of a PersistentVolume.
-    pub(crate) claim_ref: Option<(String, String)>,
+    /// The claim of a PersistentVolume.
+    pub(crate) claim_ref: Option<NamespacedName>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -113,7 +114,8 @@ impl<'de> Visitor<'de> for SourceVisitor {
                 "ephemeral" => out.is_ephemeral = fields.next_value::<Option<IgnoredAny>>()?.is_some(),
                 "claimRef" => {
                     let claim = fields.next_value::<Option<ClaimRefView>>()?.unwrap_or_default();
-                    out.claim_ref = (!claim.name.0.is_empty()).then_some((claim.namespace.0, claim.name.0));
+                    let name = NamespacedName { namespace: claim.namespace.0, name: claim.name.0 };
+                    out.claim_ref = Some(name).filter(|claim| !claim.name.is_empty());
                 }
                 _ => drop(fields.next_value::<IgnoredAny>()?),
             }

@@ -1,7 +1,7 @@
 //! Facts about a PersistentVolume.
 
-use super::claim::ClaimKey;
 use super::source::SourceView;
+use lifeboat_api::NamespacedName;
 use lifeboat_object::{Item, Quantity, Text, view};
 use lifeboat_select::VolumeFacts;
 use serde::Deserialize;
@@ -17,7 +17,7 @@ pub struct PersistentVolume {
     /// `Retain`, `Delete` or `Recycle`.
     pub reclaim_policy: String,
     /// The claim that it is bound to, or kept for.
-    pub claim: Option<ClaimKey>,
+    pub claim: Option<NamespacedName>,
     /// True when that claim is gone, and the volume stays.
     pub is_released: bool,
     /// The CSI driver's name of it; empty when it is of none.
@@ -59,7 +59,7 @@ impl PersistentVolume {
             name: item.head.name.clone(),
             labels: labels.map(|labels| labels.into_iter().map(|(label, value)| (label, value.0)).collect()),
             reclaim_policy: spec.reclaim_policy,
-            claim: spec.claim_ref.map(|(namespace, name)| ClaimKey { namespace, name }),
+            claim: spec.claim_ref,
             is_released: status.is_some_and(|status| status.phase.0 == "Released"),
             handle: spec.csi.map(|csi| csi.volume_handle.0).unwrap_or_default(),
             facts,
@@ -95,7 +95,7 @@ mod tests {
             name: "pv".into(),
             labels: Some(BTreeMap::from([("disk".into(), "a".into())])),
             reclaim_policy: "Delete".into(),
-            claim: Some(ClaimKey { namespace: "shop".into(), name: "data".into() }),
+            claim: Some(NamespacedName::new("shop", "data")),
             is_released: false,
             handle: "h".into(),
             facts: VolumeFacts {

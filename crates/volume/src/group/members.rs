@@ -1,6 +1,7 @@
 //! The claims that have the label of a group, with their volumes. Pure.
 
-use crate::facts::{Claim, ClaimKey, PersistentVolume};
+use crate::facts::{Claim, PersistentVolume};
+use lifeboat_api::NamespacedName;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A claim with the label of a group.
@@ -37,9 +38,9 @@ pub(crate) fn members_of<'a>(
     claims: impl Iterator<Item = &'a Claim>,
     volumes: &'a BTreeMap<String, PersistentVolume>,
     label: Label<'_>,
-    due: &[ClaimKey],
+    due: &[NamespacedName],
 ) -> Labelled<'a> {
-    let due: BTreeSet<&ClaimKey> = due.iter().collect();
+    let due: BTreeSet<&NamespacedName> = due.iter().collect();
     let has_label = |claim: &&Claim| {
         claim.key.namespace == label.namespace && claim.labels.get(label.key).is_some_and(|value| value == label.value)
     };

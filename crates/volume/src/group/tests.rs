@@ -1,8 +1,8 @@
 use super::*;
 use crate::decide::Rules;
-use crate::facts::ClaimKey;
 use crate::inventory::{GroupNote, Verdicts, VolumeInventory};
 use crate::verdict::{Flags, Group, Method, MethodReason, Verdict};
+use lifeboat_api::NamespacedName;
 use lifeboat_object::{ApiResource, Item};
 use lifeboat_select::{PolicyUse, ResourcePolicies, VolumeFacts};
 use serde_json::json;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 fn claim(name: &str, bound: bool, class: &str) -> Claim {
     Claim {
-        key: ClaimKey { namespace: "n".into(), name: name.into() },
+        key: NamespacedName::new("n", name),
         volume: bound.then(|| format!("pv-{name}")),
         group_snapshot_class: class.into(),
         ..Claim::default()
@@ -173,7 +173,7 @@ fn settled(flags: &Flags) -> (Verdicts, Vec<GroupNote>) {
     let mut verdicts = inventory.decide(decide);
     assert_eq!(verdicts.namespaces_of_groups(), ["n".to_owned()].into());
     let outside = |name: &str, group: &str, namespace: &str| Claim {
-        key: ClaimKey { namespace: namespace.into(), name: name.into() },
+        key: NamespacedName::new(namespace, name),
         labels: BTreeMap::from([("g".into(), group.into())]),
         ..claim(name, true, "")
     };
@@ -197,7 +197,7 @@ fn flags() -> Flags {
 }
 
 fn of(verdicts: &Verdicts, name: &str) -> Verdict {
-    verdicts.of_claim(&ClaimKey { namespace: "n".into(), name: name.into() }).unwrap().verdict.clone()
+    verdicts.of_claim(&NamespacedName::new("n", name)).unwrap().verdict.clone()
 }
 
 #[test]
@@ -216,8 +216,9 @@ fn claims_of_a_group_are_snapshotted_together_or_not_at_all() {
     assert_eq!(of(&verdicts, "a").method.describe(), "CSI snapshot with the group db, of the class c");
     assert_eq!(of(&verdicts, "alone"), Verdict { method: snapshot(None), why: by_default() });
     assert_eq!(of(&verdicts, "junk").method, Method::Skip);
-    assert_eq!(verdicts.groups().into_keys().collect::<Vec<_>>(), [("n".to_owned(), "db".to_owned())]);
-    assert_eq!(verdicts.beside_group("n", "db"), ["junk", "out"]);
+    let group = GroupKey { namespace: "n".into(), value: "db".into() };
+    assert_eq!(verdicts.beside_group(&group), ["junk", "out"]);
+    assert_eq!(verdicts.groups().into_keys().collect::<Vec<_>>(), [group]);
     let odd = of(&verdicts, "o");
     assert_eq!(odd.method, Method::Skip);
     let reason = "snapshots are taken by default, but the group odd cannot be snapshotted: not bound, of the claims with its label: open";

@@ -38,7 +38,7 @@ fn a_claim_without_a_class_for_its_driver_is_skipped_and_says_why() {
     let classes = vec![class("s", "single"), class("a", "several"), class("b", "several")];
     verdicts.settle_classes(&SnapshotClasses::new(classes, &BTreeMap::new()));
     let of = |name: &str| {
-        let verdict = &verdicts.of_claim(&ClaimKey { namespace: "n".into(), name: name.into() }).unwrap().verdict;
+        let verdict = &verdicts.of_claim(&NamespacedName::new("n", name)).unwrap().verdict;
         (verdict.method.describe(), verdict.reason(), verdict.skipped_reason(), verdict.advice())
     };
     let taken = |class: &str| {
@@ -73,7 +73,7 @@ fn the_files_of_a_claim_without_a_pod_are_saved_where_it_has_no_class() {
     let class = SnapshotClass { name: "s".into(), driver: "single".into(), ..SnapshotClass::default() };
     verdicts.settle_classes(&SnapshotClasses::new(vec![class], &BTreeMap::new()));
     let of = |name: &str| {
-        let verdict = &verdicts.of_claim(&ClaimKey { namespace: "n".into(), name: name.into() }).unwrap().verdict;
+        let verdict = &verdicts.of_claim(&NamespacedName::new("n", name)).unwrap().verdict;
         (verdict.method.describe(), verdict.has_failed())
     };
     assert_eq!(of("alone"), ("file system backup by a reader pod".to_owned(), false));
@@ -112,7 +112,7 @@ fn pods_that_are_left_out_mount_their_claims_and_reader_pods_do_not() {
         // Its annotation asks for nothing.
         inventory.take_left_out(&pod("web", "data", json!({"backup.velero.io/backup-volumes": "v"}), json!({})));
         let verdicts = inventory.decide(rules);
-        let verdict = &verdicts.of_claim(&ClaimKey { namespace: "n".into(), name: "data".into() }).unwrap().verdict;
+        let verdict = &verdicts.of_claim(&NamespacedName::new("n", "data")).unwrap().verdict;
         assert_eq!(verdict.method.describe(), expected);
     }
 }

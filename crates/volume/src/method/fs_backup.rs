@@ -19,12 +19,12 @@ mod scheduled;
 mod settings;
 
 pub use crate::method::server_image::find_server_image;
-pub use backup::{FileBackupEnd, FileBackups, PodVolumeKey};
+pub use backup::{FileBackupEnd, FileBackups};
 pub use cancel::{cancel_all, cancel_if_wanted, stop_file_backups, working_file_backups};
 pub use outcome::{ClaimsFilled, FileEnd, FileOutcome};
 pub use reader::remove_readers;
 pub use reader_pod::{READER_VOLUME, reader_pod_name};
 pub use restore::{FileRestoreSettings, FileRestores, RestoredPod};
-pub use saved_volume::PodVolume;
+pub use saved_volume::{ClaimIdentity, VolumeToSave};
 pub use scheduled::{NodeAgents, node_agents, unready_node_agents, unseen_node_agent};
 pub use settings::FileBackupSettings;

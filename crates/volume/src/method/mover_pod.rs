@@ -21,5 +21,5 @@ pub use objects::{PASSWORD, SECRET_AT};
 pub use placement::MoverPlacement;
 pub use rights::{BACKUP_CAPABILITIES, GRACE_SECONDS, RESTORE_CAPABILITIES, container_security};
 pub use settings::{ClaimToFill, MoverPodSettings, SecretFiles};
-pub(crate) use state::{has_ended, waits_for};
+pub(crate) use state::{has_ended, reason_not_started};
 pub use sweep::SweptMover;

@@ -40,8 +40,8 @@ fn pod() -> Item {
     )
 }
 
-fn key(name: &str) -> ClaimKey {
-    ClaimKey { namespace: "n".into(), name: name.into() }
+fn key(name: &str) -> NamespacedName {
+    NamespacedName::new("n", name)
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn saved() -> SavedObjects {
     SavedObjects {
         claims: ["files", "junk", "lost", "pending", "snap"].map(key).into(),
         volumes: ["pv-alone", "pv-files", "pv-junk", "pv-lost"].map(str::to_owned).into(),
-        pods: [("n".to_owned(), "p".to_owned())].into(),
+        pods: [NamespacedName::new("n", "p")].into(),
     }
 }
 

@@ -10,7 +10,8 @@
 use crate::facts::{claim_of_volume, is_ephemeral};
 use crate::restore_plan::loss::UnsupportedMethod;
 use crate::restore_plan::method::Movers;
-use crate::restore_plan::recorded::{PodName, RecordedVolumes, SavedFiles, claim};
+use crate::restore_plan::recorded::{RecordedVolumes, SavedFiles, claim};
+use lifeboat_api::NamespacedName;
 use lifeboat_api::well_known::ANNOTATION_SNAPSHOT_PREFIX;
 use serde_json::Value;
 use std::borrow::Cow;
@@ -43,22 +44,22 @@ pub struct PodFiles {
 /// The files of the pods of a restore.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FilesOfPods {
-    pods: BTreeMap<PodName, PodFiles>,
-    /// Claims that are filled, by namespace and name, with the pod through which.
-    claims: BTreeMap<(String, String), String>,
+    pods: BTreeMap<NamespacedName, PodFiles>,
+    /// Claims that are filled, with the pod of their namespace through which.
+    claims: BTreeMap<NamespacedName, String>,
 }
 
 impl FilesOfPods {
     /// Plans these pods of a backup, which are all that the restore makes.
     #[must_use]
-    pub fn plan(pods: BTreeMap<PodName, PodFiles>) -> Self {
+    pub fn plan(pods: BTreeMap<NamespacedName, PodFiles>) -> Self {
         let mut out = Self { pods, claims: BTreeMap::new() };
-        for ((namespace, pod), files) in &mut out.pods {
+        for (pod, files) in &mut out.pods {
             let (mut after, mut own) = (BTreeSet::new(), BTreeSet::new());
             files.restored.retain(|one| {
                 let Some(claim) = &one.claim else { return true };
-                let first = out.claims.entry((namespace.clone(), claim.clone())).or_insert_with(|| pod.clone());
-                if first != pod {
+                let first = out.claims.entry(pod.beside(claim)).or_insert_with(|| pod.name.clone());
+                if *first != pod.name {
                     after.insert(first.clone());
                     return false;
                 }
@@ -78,14 +79,14 @@ impl FilesOfPods {
 
     /// The volumes of a pod of the backup.
     #[must_use]
-    pub fn of(&self, namespace: &str, pod: &str) -> Option<&PodFiles> {
-        self.pods.get(&(namespace.to_owned(), pod.to_owned()))
+    pub fn of(&self, pod: &NamespacedName) -> Option<&PodFiles> {
+        self.pods.get(pod)
     }
 
     /// Returns true if a claim of the backup is filled through a pod.
     #[must_use]
-    pub fn fill(&self, namespace: &str, claim: &str) -> bool {
-        self.claims.contains_key(&(namespace.to_owned(), claim.to_owned()))
+    pub fn is_filled(&self, claim: &NamespacedName) -> bool {
+        self.claims.contains_key(claim)
     }
 }
 
@@ -95,7 +96,7 @@ impl PodFiles {
     pub fn of(pod: &Value, recorded: &RecordedVolumes, movers: Movers) -> Option<Self> {
         let metadata = |field: &str| pod["metadata"][field].as_str().unwrap_or_default().to_owned();
         let (namespace, name) = (metadata("namespace"), metadata("name"));
-        let saved = recorded.of_pods.get(&(namespace.clone(), name.clone()));
+        let saved = recorded.of_pods.get(&NamespacedName::new(&namespace, &name));
         let annotated = if saved.is_none() { annotated(pod) } else { BTreeMap::new() };
         let saved = saved.unwrap_or(&annotated);
         let mut out = Self::default();
@@ -165,7 +166,7 @@ mod tests {
         let of_pod = ["cache", "host", "token", "down", "inline", "gone"].map(|name| (name.to_owned(), files(name)));
         let of_pod = of_pod.into_iter().chain([("old".to_owned(), restic.clone())]).collect();
         RecordedVolumes {
-            of_pods: [(("n".to_owned(), "web".to_owned()), of_pod)].into(),
+            of_pods: [(NamespacedName::new("n", "web"), of_pod)].into(),
             pod_volumes: [(claim("n", "data"), files("d")), (claim("n", "by-restic"), restic)].into(),
             ..RecordedVolumes::default()
         }
@@ -211,7 +212,7 @@ mod tests {
         let pod = json!({"metadata": {"namespace": "n", "name": "web"}, "spec": {"volumes": volumes}});
         let of_pod = ["own", "velero"].map(|name| (name.to_owned(), files(name)));
         let recorded = RecordedVolumes {
-            of_pods: [(("n".to_owned(), "web".to_owned()), BTreeMap::from(of_pod))].into(),
+            of_pods: [(NamespacedName::new("n", "web"), BTreeMap::from(of_pod))].into(),
             pod_volumes: [(claim("n", "web-own"), files("own"))].into(),
             ..RecordedVolumes::default()
         };
@@ -241,16 +242,16 @@ mod tests {
             restored: volumes.iter().map(|(name, claim)| volume(name, *claim, "s")).collect(),
             ..PodFiles::default()
         };
-        let name = |pod: &str| ("n".to_owned(), pod.to_owned());
+        let name = |name: &str| NamespacedName::new("n", name);
         let pods = [
             (name("b"), pod(&[("y", Some("two")), ("x", Some("one")), ("c", None)])),
             (name("a"), pod(&[("x", Some("one")), ("again", Some("one"))])),
             (name("c"), pod(&[("x", Some("one")), ("y", Some("two"))])),
-            (("m".to_owned(), "c".to_owned()), pod(&[("x", Some("one"))])),
+            (NamespacedName::new("m", "c"), pod(&[("x", Some("one"))])),
         ];
         let planned = FilesOfPods::plan(pods.into());
-        let of = |namespace, pod| {
-            let files = planned.of(namespace, pod).unwrap();
+        let of = |namespace: &str, pod: &str| {
+            let files = planned.of(&NamespacedName::new(namespace, pod)).unwrap();
             let restored: Vec<&str> = files.restored.iter().map(|one| one.volume.as_str()).collect();
             (restored, files.after.iter().map(String::as_str).collect::<Vec<_>>())
         };
@@ -258,6 +259,7 @@ mod tests {
         assert_eq!(of("n", "b"), (vec!["y", "c"], vec!["a"]));
         assert_eq!(of("n", "c"), (vec![], vec!["a", "b"]));
         assert_eq!(of("m", "c"), (vec!["x"], vec![]));
-        assert_eq!([planned.fill("n", "one"), planned.fill("n", "two"), planned.fill("m", "two")], [true, true, false]);
+        let claims = [name("one"), name("two"), NamespacedName::new("m", "two")];
+        assert_eq!(claims.map(|claim| planned.is_filled(&claim)), [true, true, false]);
     }
 }

@@ -1,9 +1,9 @@
 //! Records of a backup about its volumes, gathered from its files.
 
-use lifeboat_api::DataMover;
 use lifeboat_api::well_known::{
     ANNOTATION_BY_READER_POD, ANNOTATION_CSI_DRIVER_NAME, ANNOTATION_VOLUME_SNAPSHOT_HANDLE,
 };
+use lifeboat_api::{DataMover, NamespacedName};
 use lifeboat_archive::native_snapshot::NativeSnapshot;
 use lifeboat_archive::volume_info::{
     BackupVolumeInfo, CSI_SNAPSHOT, CsiSnapshotInfo, FAILED, NATIVE_SNAPSHOT, POD_VOLUME_BACKUP, PVB_INFO, SUCCEEDED,
@@ -22,8 +22,8 @@ pub struct RecordedVolumes {
     pub native: BTreeMap<String, NativeSnapshot>,
     /// Files of claims from pod volume backups.
     pub pod_volumes: BTreeMap<ObjectKey, SavedFiles>,
-    /// Files of the volumes of pods from pod volume backups, by namespace and name of the pod and by volume.
-    pub of_pods: BTreeMap<PodName, BTreeMap<String, SavedFiles>>,
+    /// Files of the volumes of pods from pod volume backups, by pod and by volume.
+    pub of_pods: BTreeMap<NamespacedName, BTreeMap<String, SavedFiles>>,
     /// Claims whose data was moved into a repository and comes back without a pod: out of CSI snapshots, as the volume information says,
     /// and by reader pods.
     pub moved: BTreeMap<ObjectKey, MovedSnapshot>,
@@ -34,9 +34,6 @@ pub struct RecordedVolumes {
     /// The reasons why data was not saved that was to be, by volume; empty where the backup does not say it.
     pub failures: BTreeMap<String, String>,
 }
-
-/// Namespace and name of a pod.
-pub type PodName = (String, String);
 
 /// Files of a volume in a repository.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -180,7 +177,7 @@ impl RecordedVolumes {
         let snapshots = listed.chain(of_infos).collect();
         let failed = || files.infos.iter().filter(|info| has_failed(info));
         let of_csi = failed().filter(|info| info.backup_method == CSI_SNAPSHOT);
-        let (mut of_pods, mut pod_volumes) = (BTreeMap::<PodName, BTreeMap<_, _>>::new(), BTreeMap::new());
+        let (mut of_pods, mut pod_volumes) = (BTreeMap::<NamespacedName, BTreeMap<_, _>>::new(), BTreeMap::new());
         let mut by_readers = BTreeMap::new();
         for one in files.pod_volumes.iter().filter(saved) {
             let (files, namespace) = (SavedFiles::of(one), text(one, "/spec/pod/namespace"));
@@ -193,7 +190,7 @@ impl RecordedVolumes {
             if !name.is_empty() {
                 pod_volumes.entry(claim(&namespace, &name)).or_insert_with(|| files.clone());
             }
-            let pod = (namespace, text(one, "/spec/pod/name"));
+            let pod = NamespacedName { namespace, name: text(one, "/spec/pod/name") };
             of_pods.entry(pod).or_default().entry(text(one, "/spec/volume")).or_insert(files);
         }
         let moved = files.infos.iter().filter(|info| info.snapshot_data_moved && !has_failed(info));
@@ -367,8 +364,8 @@ mod tests {
             ("old".to_owned(), saved("r", 0, FileFormat::Restic)),
         ];
         let pods = [
-            (("n".to_owned(), String::new()), BTreeMap::from([(String::new(), of_claim.clone())])),
-            (("n".to_owned(), "web-0".to_owned()), volumes.into()),
+            (NamespacedName::new("n", ""), BTreeMap::from([(String::new(), of_claim.clone())])),
+            (NamespacedName::new("n", "web-0"), volumes.into()),
         ];
         assert_eq!(recorded.of_pods, pods.into());
         assert_eq!(recorded.pod_volumes, [(claim("n", "c"), of_claim)].into());

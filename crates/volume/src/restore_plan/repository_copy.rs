@@ -1,8 +1,7 @@
 //! The snapshot in a repository that holds the data of one volume of a backup, for those who read it without a cluster. Pure.
 
-use crate::restore_plan::recorded::{FileFormat, MovedSnapshot, RecordedVolumes, VolumeFiles, claim};
-use crate::restore_plan::recorded::{PodName, was_empty};
-use lifeboat_api::UnsupportedPart;
+use crate::restore_plan::recorded::{FileFormat, MovedSnapshot, RecordedVolumes, VolumeFiles, claim, was_empty};
+use lifeboat_api::{NamespacedName, UnsupportedPart};
 use lifeboat_archive::volume_info::{BackupVolumeInfo, CSI_SNAPSHOT, FAILED, NATIVE_SNAPSHOT, PVB_INFO};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -148,7 +147,7 @@ impl CopyRecords {
         let recorded = RecordedVolumes::of(self.files.clone());
         let found = match of {
             VolumeOwner::Claim(name) => self.of_claim(namespace, name, &recorded),
-            VolumeOwner::Pod { pod, volume } => self.of_pod(&(namespace.to_owned(), pod.clone()), volume, &recorded),
+            VolumeOwner::Pod { pod, volume } => self.of_pod(&NamespacedName::new(namespace, pod), volume, &recorded),
         };
         found
             .unwrap_or_else(|| Err(MissingCopy::Unknown(self.readable(&recorded))))
@@ -179,11 +178,16 @@ impl CopyRecords {
             .or_else(|| recorded.snapshots.contains_key(&key).then_some(Err(MissingCopy::CsiSnapshot)))
     }
 
-    fn of_pod(&self, pod: &PodName, volume: &str, recorded: &RecordedVolumes) -> Option<Result<String, MissingCopy>> {
+    fn of_pod(
+        &self,
+        pod: &NamespacedName,
+        volume: &str,
+        recorded: &RecordedVolumes,
+    ) -> Option<Result<String, MissingCopy>> {
         if let Some(files) = recorded.of_pods.get(pod).and_then(|volumes| volumes.get(volume)) {
             return Some(readable_files(&files.snapshot_id, files.format));
         }
-        let (namespace, name) = (&*pod.0, &*pod.1);
+        let (namespace, name) = (&*pod.namespace, &*pod.name);
         let is_of_info = |info: &&BackupVolumeInfo| {
             let of = info.other.get(PVB_INFO).unwrap_or(&Value::Null);
             of["podNamespace"] == namespace && of["podName"] == name && of["volumeName"] == volume
@@ -206,9 +210,9 @@ impl CopyRecords {
         let moved = recorded.moved.iter().filter(|(_, moved)| !moved.is_foreign()).map(|(key, _)| key);
         let files = recorded.pod_volumes.iter().filter(|(_, files)| of_kopia(files.format)).map(|(key, _)| key);
         let claims = moved.chain(files).map(|key| named(key.namespace.as_deref().unwrap_or_default(), &key.name));
-        let pods = recorded.of_pods.iter().flat_map(|((namespace, pod), volumes)| {
+        let pods = recorded.of_pods.iter().flat_map(|(pod, volumes)| {
             let own = volumes.iter().filter(|(_, files)| of_kopia(files.format));
-            own.map(move |(volume, _)| named(namespace, &format!("{pod}:{volume}")))
+            own.map(move |(volume, _)| format!("{pod}:{volume}"))
         });
         uploads.chain(claims).chain(pods).collect::<BTreeSet<_>>().into_iter().collect()
     }

@@ -1,9 +1,8 @@
 //! Decides how a PersistentVolume whose data lies on its own storage comes back: from the facts in the backup, the
 //! state of the cluster, and the permissions of the user.
 
-use crate::facts::ClaimKey;
-use lifeboat_api::permission;
 use lifeboat_api::well_known::{ANNOTATION_REBIND_RELEASED, ANNOTATION_REUSE_VOLUMES};
+use lifeboat_api::{NamespacedName, permission};
 use serde_json::{Value, json};
 
 /// A PersistentVolume of a backup whose data nobody has copied: it lies on the storage of the volume, which was kept.
@@ -19,7 +18,7 @@ pub struct RetainedVolume {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClaimOfVolume {
     /// Its namespace and name.
-    pub key: ClaimKey,
+    pub key: NamespacedName,
     /// Its UID; empty where it was not there yet when the volume was reserved for it.
     pub uid: String,
 }
@@ -29,7 +28,7 @@ impl ClaimOfVolume {
     #[must_use]
     pub fn of(volume: &Value) -> Option<Self> {
         let text = |field: &str| volume["spec"]["claimRef"][field].as_str().unwrap_or_default().to_owned();
-        let key = ClaimKey { namespace: text("namespace"), name: text("name") };
+        let key = NamespacedName::new(text("namespace"), text("name"));
         (!key.name.is_empty()).then(|| Self { key, uid: text("uid") })
     }
 }

@@ -244,7 +244,7 @@ impl ItemFindings {
 
     /// The object is made when the one in the cluster is gone.
     fn wait_for(&mut self, terminating: &TerminatingObject) {
-        self.waits = Some(terminating.waits());
+        self.waits = Some(terminating.awaited_condition());
         if let Some(write) = &mut self.write {
             write.is_beside = true;
         }

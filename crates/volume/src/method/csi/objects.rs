@@ -113,10 +113,10 @@ pub(crate) fn is_snapshot_of(backup: &Backup, snapshot: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::ClaimKey;
+    use lifeboat_api::NamespacedName;
 
     fn claim(name: &str, uid: &str) -> Claim {
-        let key = ClaimKey { namespace: "n".into(), name: name.into() };
+        let key = NamespacedName { namespace: "n".into(), name: name.into() };
         Claim { key, uid: uid.into(), ..Claim::default() }
     }
 

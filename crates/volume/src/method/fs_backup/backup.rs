@@ -4,20 +4,20 @@
 //! that also makes its reader pod, and removes it at the end. One task follows all PodVolumeBackups of the backup with one list. What an
 //! attempt that was cut off has made is found by its name.
 
-use crate::facts::Claim;
+use crate::facts::{Claim, PodVolumeName};
 use crate::method::child::{list, resource_type};
 use crate::method::fs_backup::cancel::cancel;
 use crate::method::fs_backup::progress::{VolumeProgress, WaitLimits, WaitProgress, said};
 use crate::method::fs_backup::reader::Readers;
 use crate::method::fs_backup::reader_pod::{READER_VOLUME, reader_pod_name};
 use crate::method::fs_backup::repository::{KnownRepositories, NeededRepository};
-use crate::method::fs_backup::saved_volume::{PodVolume, SavedPod, is_saved, make, pod_volume_backup};
+use crate::method::fs_backup::saved_volume::{SavedPod, VolumeToSave, is_saved, make, pod_volume_backup};
 use crate::method::fs_backup::scheduled::missing_agent;
 use crate::method::fs_backup::settings::FileBackupSettings;
 use crate::method::lock::lock;
 use crate::method::mover_pod::pods;
 use lifeboat_api::well_known::LABEL_BACKUP_UID;
-use lifeboat_api::{Backup, DataPathPhase, PodVolumeBackup};
+use lifeboat_api::{Backup, DataPathPhase, NamespacedName, PodVolumeBackup};
 use lifeboat_cluster::{Cluster, ClusterError};
 use lifeboat_object::{ApiResource, ResultScope};
 use lifeboat_operation::Operation;
@@ -41,9 +41,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 const AT_ONCE: usize = 16;
 /// The longest time for volumes that were asked to stop to do so.
 const STOPPING: Duration = Duration::from_secs(60);
-
-/// A volume of a pod, by the pod's namespace and name and its own name there.
-pub type PodVolumeKey = (String, String, String);
 
 /// The end of the backup of a volume.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,7 +72,7 @@ struct FileBackupRun {
 }
 
 struct FollowedVolume {
-    key: PodVolumeKey,
+    name: PodVolumeName,
     /// The claim, when it is saved through a reader pod.
     claim: Option<String>,
     is_made: bool,
@@ -108,48 +105,49 @@ impl FileBackups {
     }
 
     /// Begins to save volumes of a pod, unless that was done before.
-    pub fn begin(&self, namespace: &str, pod: &str, volumes: &[PodVolume]) {
+    pub fn begin(&self, pod: &NamespacedName, volumes: &[VolumeToSave]) {
         let mut new = Vec::new();
         for volume in volumes {
-            let name = volume.resource_name(&self.run.settings.backup, namespace, pod);
-            if self.follow(&name, (namespace.to_owned(), pod.to_owned(), volume.name.clone()), None) {
+            let name = volume.resource_name(&self.run.settings.backup, &pod.namespace, &pod.name);
+            if self.follow(&name, PodVolumeName { pod: pod.clone(), volume: volume.name.clone() }, None) {
                 new.push((name, volume.clone()));
             }
         }
         if !new.is_empty() {
-            let (run, namespace, pod) = (Arc::clone(&self.run), namespace.to_owned(), pod.to_owned());
-            lock(&self.tasks).spawn(async move { run.pod(&namespace, &pod, new).await });
+            let (run, pod) = (Arc::clone(&self.run), pod.clone());
+            lock(&self.tasks).spawn(async move { run.pod(&pod, new).await });
         }
     }
 
     /// Begins to save the volume of a claim through a reader pod, unless that was done before.
     pub fn begin_claim(&self, claim: &Claim) {
-        let (namespace, pod) = (claim.key.namespace.clone(), reader_pod_name(&self.run.settings.backup, &claim.key));
-        let volume = PodVolume { is_without_pod: true, ..PodVolume::of(READER_VOLUME, Some(claim)) };
-        let name = volume.resource_name(&self.run.settings.backup, &namespace, &pod);
-        if self.follow(&name, (namespace, pod, volume.name.clone()), Some(claim.key.to_string())) {
+        let pod = claim.key.beside(&reader_pod_name(&self.run.settings.backup, &claim.key));
+        let volume = VolumeToSave { is_without_pod: true, ..VolumeToSave::of(READER_VOLUME, Some(claim)) };
+        let name = volume.resource_name(&self.run.settings.backup, &pod.namespace, &pod.name);
+        let of_reader = PodVolumeName { pod, volume: volume.name.clone() };
+        if self.follow(&name, of_reader, Some(claim.key.to_string())) {
             let (run, claim) = (Arc::clone(&self.run), claim.clone());
             lock(&self.tasks).spawn(async move { run.claim(&name, &claim, &volume).await });
         }
     }
 
     /// Takes up a volume that is to be followed, by the name of its resource; `false` when it was before.
-    fn follow(&self, name: &str, key: PodVolumeKey, claim: Option<String>) -> bool {
+    fn follow(&self, resource: &str, name: PodVolumeName, claim: Option<String>) -> bool {
         let mut all = lock(&self.run.volumes);
-        if all.contains_key(name) {
+        if all.contains_key(resource) {
             return false;
         }
         if all.is_empty() {
             let run = Arc::clone(&self.run);
             lock(&self.tasks).spawn(async move { run.follow().await });
         }
-        all.insert(name.to_owned(), FollowedVolume { key, claim, is_made: false, seen: None, end: None });
+        all.insert(resource.to_owned(), FollowedVolume { name, claim, is_made: false, seen: None, end: None });
         true
     }
 
     /// Waits until the volumes of a pod that were begun are saved, or will not be. Cancellation of the operation ends the wait.
-    pub async fn pod_ended(&self, namespace: &str, pod: &str) {
-        self.run.ended(|key| key.0 == namespace && key.1 == pod).await;
+    pub async fn pod_ended(&self, pod: &NamespacedName) {
+        self.run.ended(|volume| volume.pod == *pod).await;
     }
 
     /// Waits until all volumes that were begun are saved, or will not be. Cancellation of the operation ends the wait.
@@ -164,10 +162,10 @@ impl FileBackups {
 
     /// The ends of all volumes that were begun.
     #[must_use]
-    pub fn ends(&self) -> BTreeMap<PodVolumeKey, FileBackupEnd> {
+    pub fn ends(&self) -> BTreeMap<PodVolumeName, FileBackupEnd> {
         let unknown = || FileBackupEnd::Failed("its PodVolumeBackup had not ended when the backup did".to_owned());
         let all = lock(&self.run.volumes);
-        all.values().map(|one| (one.key.clone(), one.end.clone().unwrap_or_else(unknown))).collect()
+        all.values().map(|one| (one.name.clone(), one.end.clone().unwrap_or_else(unknown))).collect()
     }
 
     /// The PodVolumeBackups as they were seen last, in the order of their names.
@@ -205,12 +203,12 @@ impl FileBackups {
 
 impl FileBackupRun {
     /// Makes the resources of a pod's volumes.
-    async fn pod(&self, namespace: &str, pod: &str, volumes: Vec<(String, PodVolume)>) {
+    async fn pod(&self, pod: &NamespacedName, volumes: Vec<(String, VolumeToSave)>) {
         let work = async {
             let Ok(_place) = self.places.acquire().await else { return };
             let ready = async {
-                let saved = self.running(namespace, pod).await?;
-                self.repository(namespace).await?;
+                let saved = self.running(pod).await?;
+                self.repository(&pod.namespace).await?;
                 Ok::<_, String>(saved)
             };
             match ready.await {
@@ -238,15 +236,15 @@ impl FileBackupRun {
 
     /// Saves a claim through a reader pod, and removes that when the volume has ended, however it did. Where this is cut off, the end of
     /// the backup removes it.
-    async fn claim(&self, name: &str, claim: &Claim, volume: &PodVolume) {
+    async fn claim(&self, name: &str, claim: &Claim, volume: &VolumeToSave) {
         let work = async {
             let Some(_place) = self.readers.place().await else { return };
             match self.make_for_claim(name, claim, volume).await {
                 Ok(()) => self.is_made(name),
                 Err(why) => self.set(name, FileBackupEnd::Failed(why)),
             }
-            let pod = reader_pod_name(&self.settings.backup, &claim.key);
-            self.ended(|key| key.0 == claim.key.namespace && key.1 == pod).await;
+            let pod = claim.key.beside(&reader_pod_name(&self.settings.backup, &claim.key));
+            self.ended(|volume| volume.pod == pod).await;
             self.readers.remove(&claim.key).await;
         };
         tokio::select! {
@@ -257,7 +255,7 @@ impl FileBackupRun {
     }
 
     /// Makes the reader pod and the resource of a claim, unless an earlier attempt has saved it already.
-    async fn make_for_claim(&self, name: &str, claim: &Claim, volume: &PodVolume) -> Result<(), String> {
+    async fn make_for_claim(&self, name: &str, claim: &Claim, volume: &VolumeToSave) -> Result<(), String> {
         let is_over = || !self.open().contains_key(name);
         let namespace = &self.settings.backup.metadata.namespace;
         let found = self.cluster.get(&kind(), Some(namespace), name).await.map_err(|e| e.to_string())?;
@@ -275,10 +273,10 @@ impl FileBackupRun {
     }
 
     /// Waits until these volumes have ended. Cancellation of the operation ends the wait.
-    async fn ended(&self, is_waited_for: impl Fn(&PodVolumeKey) -> bool) {
+    async fn ended(&self, is_waited_for: impl Fn(&PodVolumeName) -> bool) {
         let mut ends = self.ends.subscribe();
         loop {
-            let is_open = lock(&self.volumes).values().any(|one| one.end.is_none() && is_waited_for(&one.key));
+            let is_open = lock(&self.volumes).values().any(|one| one.end.is_none() && is_waited_for(&one.name));
             if !is_open {
                 return;
             }
@@ -290,9 +288,9 @@ impl FileBackupRun {
     }
 
     /// The pod as it is now, on a node where a node agent runs.
-    async fn running(&self, namespace: &str, pod: &str) -> Result<SavedPod, String> {
-        let found = self.cluster.get(&pods(), Some(namespace), pod).await.map_err(|e| e.to_string())?;
-        let body = found.ok_or_else(|| format!("the pod {namespace}/{pod} is gone"))?;
+    async fn running(&self, pod: &NamespacedName) -> Result<SavedPod, String> {
+        let found = self.cluster.get(&pods(), Some(&pod.namespace), &pod.name).await.map_err(|e| e.to_string())?;
+        let body = found.ok_or_else(|| format!("the pod {pod} is gone"))?;
         let object: Value = serde_json::from_slice(&body).map_err(|e| format!("the pod cannot be read: {e}"))?;
         let saved = SavedPod::of(&object)?;
         self.agent_on(&saved.node).await?;
@@ -316,7 +314,7 @@ impl FileBackupRun {
         self.repositories.ensure(needed, *resource_timeout, &self.cluster).await
     }
 
-    async fn make(&self, pod: &SavedPod, volume: &PodVolume) -> Result<(), String> {
+    async fn make(&self, pod: &SavedPod, volume: &VolumeToSave) -> Result<(), String> {
         (self.operation.fence)()?;
         make(&self.cluster, &pod_volume_backup(&self.settings.backup, pod, volume)).await
     }
@@ -429,16 +427,16 @@ impl FileBackupRun {
         let mut volumes = lock(&self.volumes);
         let Some(one) = volumes.get_mut(name).filter(|one| one.end.is_none()) else { return };
         if let FileBackupEnd::Saved(resource) = &end {
-            let (namespace, pod, volume) = &one.key;
-            let (pod, bytes) = (format!("{namespace}/{pod}"), resource.status.progress.total_bytes.to_string());
-            let (kind, subject) = one.claim.as_ref().map_or(("pod", &pod), |claim| ("claim", claim));
+            let PodVolumeName { pod, volume } = &one.name;
+            let (pod_name, bytes) = (pod.to_string(), resource.status.progress.total_bytes.to_string());
+            let (kind, subject) = one.claim.as_ref().map_or(("pod", &pod_name), |claim| ("claim", claim));
             let fields = [(kind, &**subject), ("volume", volume), ("bytes", &bytes)];
             self.operation.journal.info("Saved the files of a volume", &fields);
             // Without a snapshot it says that the volume was empty.
             let message = &resource.status.message;
             if !message.is_empty() && !resource.status.snapshot_id.is_empty() {
                 let text = format!("{kind} {subject}, volume {volume}: {message}");
-                self.operation.journal.warn(&ResultScope::Namespace(namespace.clone()), text);
+                self.operation.journal.warn(&ResultScope::Namespace(pod.namespace.clone()), text);
             }
         }
         one.end = Some(end);

@@ -4,15 +4,15 @@
 //! volume has ended, when the backup ends, and by [`remove_readers`] where a server before was killed. It belongs to its claim, and ends
 //! by itself, whatever happens.
 
-use crate::facts::{Claim, ClaimKey};
+use crate::facts::Claim;
 use crate::method::fs_backup::reader_pod::{ReaderPod, ReaderState, reader_pod_name};
 use crate::method::fs_backup::saved_volume::SavedPod;
 use crate::method::fs_backup::settings::FileBackupSettings;
 use crate::method::lock::lock;
 use crate::method::mover_pod::{has_ended, pods};
 use crate::method::server_image::find_server_image;
-use lifeboat_api::Backup;
 use lifeboat_api::well_known::{LABEL_BACKUP_UID, LABEL_READER_OF_BACKUP, NODE_AGENT};
+use lifeboat_api::{Backup, NamespacedName};
 use lifeboat_cluster::{Access, AccessRequest, Cluster, ClusterError, ListRequest, WriteBody};
 use lifeboat_object::{ApiResource, ResultScope};
 use lifeboat_operation::Operation;
@@ -50,7 +50,7 @@ pub(super) struct Readers {
     /// The outcomes of [`Readers::prepare_namespace`].
     prepared_namespaces: Mutex<BTreeMap<String, PreparedNamespace>>,
     /// The claims whose pods may be there.
-    made: Mutex<BTreeSet<ClaimKey>>,
+    made: Mutex<BTreeSet<NamespacedName>>,
     outcomes: Mutex<Outcomes>,
 }
 
@@ -254,7 +254,7 @@ impl Readers {
     }
 
     /// Removes the pod of a claim. That it cannot be removed is a warning, and tried again at the end of the backup.
-    pub(super) async fn remove(&self, claim: &ClaimKey) {
+    pub(super) async fn remove(&self, claim: &NamespacedName) {
         let (namespace, name) = (claim.namespace.as_str(), reader_pod_name(&self.settings.backup, claim));
         if !lock(&self.made).contains(claim) {
             return;
@@ -270,7 +270,7 @@ impl Readers {
 
     /// Removes all pods that may be there.
     pub(super) async fn remove_all(&self) {
-        let left: Vec<ClaimKey> = lock(&self.made).iter().cloned().collect();
+        let left: Vec<NamespacedName> = lock(&self.made).iter().cloned().collect();
         for claim in &left {
             self.remove(claim).await;
         }

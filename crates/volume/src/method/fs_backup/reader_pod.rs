@@ -4,13 +4,13 @@
 //! passes the strictest level of the namespace's admission, and it changes nothing in the volume: no `fsGroup`, by which Kubernetes
 //! would change the owners of all files.
 
-use crate::facts::{Claim, ClaimKey};
+use crate::facts::Claim;
 use crate::method::child::child_name;
-use crate::method::mover_pod::{container_security, has_ended, waits_for};
+use crate::method::mover_pod::{container_security, has_ended, reason_not_started};
 use lifeboat_api::well_known::{
     LABEL_BACKUP_NAME, LABEL_BACKUP_UID, LABEL_EXCLUDE_FROM_BACKUP, LABEL_READER_OF_BACKUP, NODE_AGENT,
 };
-use lifeboat_api::{Backup, label_value};
+use lifeboat_api::{Backup, NamespacedName, label_value};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ const GRACE: u32 = 5;
 
 /// The name of the reader pod of a claim, which follows from the backup and the claim: an attempt after this one finds it.
 #[must_use]
-pub fn reader_pod_name(backup: &Backup, claim: &ClaimKey) -> String {
+pub fn reader_pod_name(backup: &Backup, claim: &NamespacedName) -> String {
     child_name(&backup.metadata, &["reader", &claim.namespace, &claim.name])
 }
 
@@ -118,7 +118,7 @@ impl ReaderState {
         }
         match text("phase") {
             "Running" => Self::Running,
-            _ => Self::Starting(waits_for(status)),
+            _ => Self::Starting(reason_not_started(status)),
         }
     }
 }
@@ -135,7 +135,7 @@ mod tests {
     }
 
     fn claim() -> Claim {
-        let key = ClaimKey { namespace: "shop".into(), name: "archive".into() };
+        let key = NamespacedName { namespace: "shop".into(), name: "archive".into() };
         Claim { key, uid: "cu".into(), ..Claim::default() }
     }
 

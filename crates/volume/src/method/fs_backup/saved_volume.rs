@@ -11,20 +11,29 @@ use serde_json::Value;
 
 /// A volume of a pod that is to be saved.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PodVolume {
+pub struct VolumeToSave {
     /// Its name in the pod.
     pub name: String,
-    /// The name and the UID of its claim; `None` for a volume without one.
-    pub claim: Option<(String, String)>,
+    /// Its claim; `None` for a volume without one.
+    pub claim: Option<ClaimIdentity>,
     /// True where the backup does not have the pod: a restore fills its claim without one.
     pub is_without_pod: bool,
 }
 
-impl PodVolume {
+/// The claim of a volume, in the namespace of the pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClaimIdentity {
+    /// Its name.
+    pub name: String,
+    /// Its UID.
+    pub uid: String,
+}
+
+impl VolumeToSave {
     /// A volume of this name with this claim.
     #[must_use]
     pub fn of(name: &str, claim: Option<&Claim>) -> Self {
-        let claim = claim.map(|claim| (claim.key.name.clone(), claim.uid.clone()));
+        let claim = claim.map(|claim| ClaimIdentity { name: claim.key.name.clone(), uid: claim.uid.clone() });
         Self { name: name.to_owned(), claim, is_without_pod: false }
     }
 
@@ -62,7 +71,7 @@ impl SavedPod {
 }
 
 /// The PodVolumeBackup of a volume (velero: pkg/podvolume/backupper.go).
-pub(super) fn pod_volume_backup(backup: &Backup, pod: &SavedPod, volume: &PodVolume) -> PodVolumeBackup {
+pub(super) fn pod_volume_backup(backup: &Backup, pod: &SavedPod, volume: &VolumeToSave) -> PodVolumeBackup {
     let SavedPod { namespace, name, uid, node } = pod;
     let of = &backup.metadata;
     let own_name = volume.resource_name(backup, namespace, name);
@@ -75,7 +84,7 @@ pub(super) fn pod_volume_backup(backup: &Backup, pod: &SavedPod, volume: &PodVol
         ("ns", namespace),
         ("volume", &volume.name),
     ];
-    if let Some((claim, claim_uid)) = &volume.claim {
+    if let Some(ClaimIdentity { name: claim, uid: claim_uid }) = &volume.claim {
         metadata.labels.insert(LABEL_PVC_UID.to_owned(), claim_uid.clone());
         tags.push(("pvc-uid", claim_uid));
         metadata.annotations.insert(ANNOTATION_PVC_NAME.to_owned(), claim.clone());
@@ -142,10 +151,14 @@ mod tests {
         backup
     }
 
+    fn claim(uid: &str) -> ClaimIdentity {
+        ClaimIdentity { name: "c".to_owned(), uid: uid.to_owned() }
+    }
+
     #[test]
     fn a_pod_volume_backup_has_the_fields_of_veleros_and_a_name_of_its_own() {
         let pod = SavedPod { namespace: "shop".into(), name: "web".into(), uid: "pu".into(), node: "n1".into() };
-        let volume = PodVolume { name: "data".into(), claim: Some(("c".into(), "cu".into())), ..PodVolume::default() };
+        let volume = VolumeToSave { name: "data".into(), claim: Some(claim("cu")), ..VolumeToSave::default() };
         let name = volume.resource_name(&backup(), "shop", "web");
         let mut made = serde_json::to_value(pod_volume_backup(&backup(), &pod, &volume)).unwrap();
         made.as_object_mut().unwrap().remove("status");
@@ -165,13 +178,13 @@ mod tests {
 
     #[test]
     fn each_volume_has_a_name_of_its_own_in_all_attempts() {
-        let (mut again, volume) = (backup(), PodVolume::of("data", None));
+        let (mut again, volume) = (backup(), VolumeToSave::of("data", None));
         again.status.attempt = 2;
         let name = volume.resource_name(&backup(), "shop", "web");
         assert_eq!(volume.resource_name(&again, "shop", "web"), name);
         for other in [
             volume.resource_name(&again, "shop", "webd"),
-            PodVolume::of("ddata", None).resource_name(&again, "shop", "web"),
+            VolumeToSave::of("ddata", None).resource_name(&again, "shop", "web"),
         ] {
             assert_ne!(other, name);
         }
@@ -196,9 +209,8 @@ mod tests {
 
     #[test]
     fn what_an_attempt_before_has_saved_of_a_claim_needs_no_reader_pod() {
-        let claim = |uid: &str| ("c".to_owned(), uid.to_owned());
         let pod = SavedPod { namespace: "shop".into(), name: "r".into(), uid: "pu".into(), node: "n1".into() };
-        let volume = PodVolume { name: "data".into(), claim: Some(claim("cu")), is_without_pod: true };
+        let volume = VolumeToSave { name: "data".into(), claim: Some(claim("cu")), is_without_pod: true };
         let mut found = pod_volume_backup(&backup(), &pod, &volume);
         assert_eq!(found.metadata.annotations["lifeboat.io/by-reader-pod"], "true");
         let saved =

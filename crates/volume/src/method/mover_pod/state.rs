@@ -41,7 +41,7 @@ impl PodState {
                 Self::Done(text(&result["message"]))
             }
             "Failed" => failed(pod, message.trim()),
-            _ => Self::Starting(waits_for(status)),
+            _ => Self::Starting(reason_not_started(status)),
         }
     }
 }
@@ -81,7 +81,7 @@ pub(crate) fn has_ended(pod: &Value) -> bool {
 }
 
 /// The reason why a pod has not started.
-pub(crate) fn waits_for(status: &Value) -> String {
+pub(crate) fn reason_not_started(status: &Value) -> String {
     let waiting = &status["containerStatuses"][0]["state"]["waiting"];
     let unscheduled = status["conditions"].as_array().into_iter().flatten();
     let unscheduled = unscheduled.filter(|one| one["type"] == "PodScheduled" && one["status"] == "False");

@@ -6,7 +6,7 @@
 use super::objects::{pods, secrets};
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::well_known::{ANNOTATION_MOVER_DEADLINE, LABEL_MOVER_OF_RESTORE, LABEL_RESTORE_UID};
-use lifeboat_api::{Restore, label_value};
+use lifeboat_api::{NamespacedName, Restore, label_value};
 use lifeboat_cluster::{Cluster, ClusterError, ListRequest};
 use lifeboat_object::ApiResource;
 use serde_json::Value;
@@ -51,17 +51,18 @@ pub(super) async fn sweep(
             // Nobody needs to see the credentials.
             metadata_only: kind.resource == secrets().resource,
         });
-        let gone: BTreeSet<(String, String)> =
-            swept.iter().map(|one| (one.namespace.clone(), one.name.clone())).collect();
+        let gone: BTreeSet<NamespacedName> =
+            swept.iter().map(|one| NamespacedName::new(&one.namespace, &one.name)).collect();
         while let Some(bodies) = list.next().await? {
             let found = bodies.iter().filter_map(|body| serde_json::from_slice::<Value>(body).ok());
             for found in found {
                 let text = |field: &str| found["metadata"][field].as_str().unwrap_or_default().to_owned();
-                let place = (text("namespace"), text("name"));
-                if gone.contains(&place) || is_left(&found, restore, now) {
+                let mover = NamespacedName::new(text("namespace"), text("name"));
+                if gone.contains(&mover) || is_left(&found, restore, now) {
                     remove(&kind, &found, cluster).await?;
                     let of = found["metadata"]["labels"][LABEL_MOVER_OF_RESTORE].as_str().unwrap_or_default();
-                    let ((namespace, name), kind, restore) = (place, kind.kind.clone(), of.to_owned());
+                    let NamespacedName { namespace, name } = mover;
+                    let (kind, restore) = (kind.kind.clone(), of.to_owned());
                     swept.push(SweptMover { kind, namespace, name, restore });
                 }
             }

@@ -3,7 +3,7 @@ use super::*;
 const KEPT: VolumePermissions = VolumePermissions { rebinds_released: false, reuses_volumes: false };
 
 fn claim(namespace: &str, name: &str, uid: &str) -> ClaimOfVolume {
-    ClaimOfVolume { key: ClaimKey { namespace: namespace.into(), name: name.into() }, uid: uid.into() }
+    ClaimOfVolume { key: NamespacedName::new(namespace, name), uid: uid.into() }
 }
 
 fn released(by: ClaimOfVolume) -> VolumeHere {

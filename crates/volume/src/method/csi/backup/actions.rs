@@ -1,6 +1,5 @@
 //! Velero's backup item actions of CSI snapshots (velero: pkg/backup/actions/csi).
 
-use crate::facts::ClaimKey;
 use crate::inventory::Verdicts;
 use crate::method::csi::answer::{failed, text};
 use crate::method::csi::api::SnapshotApi;
@@ -26,7 +25,7 @@ use lifeboat_api::well_known::{
     ANNOTATION_VOLUME_SNAPSHOT_HANDLE, ANNOTATION_VOLUME_SNAPSHOT_RESTORE_SIZE, ANNOTATION_VSC_DELETION_POLICY,
     LABEL_BACKUP_NAME, LABEL_BACKUP_UID, LABEL_VOLUME_SNAPSHOT_NAME,
 };
-use lifeboat_api::{Backup, BackupPhase, Time, label_value};
+use lifeboat_api::{Backup, BackupPhase, NamespacedName, Time, label_value};
 use lifeboat_cluster::MergePatch;
 use lifeboat_object::{GroupResource, Item, ObjectKey, Quantity};
 use serde_json::{Map, Value, json};
@@ -65,7 +64,7 @@ struct ClaimAction {
 }
 
 impl ClaimAction {
-    fn snapshot(&self, claim: &ClaimKey) -> Option<DriverSnapshot<'_>> {
+    fn snapshot(&self, claim: &NamespacedName) -> Option<DriverSnapshot<'_>> {
         self.verdicts.driver_snapshot(self.verdicts.of_claim(claim)?)
     }
 
@@ -86,11 +85,8 @@ impl ClaimAction {
     }
 }
 
-fn key_of(claim: &Value) -> ClaimKey {
-    ClaimKey {
-        namespace: text(claim, "/metadata/namespace").to_owned(),
-        name: text(claim, "/metadata/name").to_owned(),
-    }
+fn key_of(claim: &Value) -> NamespacedName {
+    NamespacedName::new(text(claim, "/metadata/namespace"), text(claim, "/metadata/name"))
 }
 
 #[async_trait]
@@ -134,7 +130,7 @@ impl BackupItemAction for ClaimAction {
 
     fn named_if_unchanged(&self, item: &Item, _: &Backup) -> Option<Vec<ObjectKey>> {
         let (namespace, name) = (item.head.namespace.clone().unwrap_or_default(), item.head.name.clone());
-        self.snapshot(&ClaimKey { namespace, name }).is_none().then(Vec::new)
+        self.snapshot(&NamespacedName { namespace, name }).is_none().then(Vec::new)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Takes snapshots of several claims at one moment (velero: pkg/backup/actions/csi).
 
-use crate::facts::{Claim, ClaimKey};
+use crate::facts::Claim;
 use crate::group::{beside_note, fallback_note};
 use crate::method::csi::answer::text;
 use crate::method::csi::at_once::AT_ONCE;
@@ -357,7 +357,7 @@ impl ClaimGroup {
         let mut out = MatchedSnapshots::default();
         let mut all: Vec<Option<MemberSnapshot>> = all.into_iter().map(Some).collect();
         for GroupMember { claim, handle, .. } in &self.members {
-            let ClaimKey { name, .. } = &claim.key;
+            let name = &claim.key.name;
             let is_it = |found: &MemberSnapshot| {
                 let by_volume = found.claim.is_empty() && !handle.is_empty() && found.volume == *handle;
                 (found.claim == *name || by_volume) && !found.content.handle.is_empty()
@@ -425,9 +425,10 @@ const SHORTEST: usize = 6;
 mod tests {
     use super::*;
     use crate::method::csi::content::SnapshotContent;
+    use lifeboat_api::NamespacedName;
 
     fn member(name: &str, handle: &str) -> GroupMember {
-        let key = ClaimKey { namespace: "n".into(), name: name.into() };
+        let key = NamespacedName::new("n", name);
         GroupMember { claim: Claim { key, ..Claim::default() }, handle: handle.into(), ..GroupMember::default() }
     }
 

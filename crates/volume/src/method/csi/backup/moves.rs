@@ -1,13 +1,13 @@
 //! Snapshots whose data a data mover carries away.
 
-use crate::facts::{Claim, ClaimKey};
+use crate::facts::Claim;
 use crate::method::csi::backup::outcomes::{Outcomes, TakenSnapshot};
 use crate::method::csi::content::SnapshotContent;
 use crate::method::csi::error::CsiError;
 use crate::method::data_movement::backup::{BegunUpload, DataUploads};
 use crate::method::data_movement::upload::SnapshotToMove;
 use lifeboat_action::{ActionError, OperationProgress};
-use lifeboat_api::Backup;
+use lifeboat_api::{Backup, NamespacedName};
 
 /// The movement of the data of snapshots of a backup.
 #[derive(Clone, Copy)]
@@ -19,7 +19,7 @@ pub(crate) struct SnapshotMoves<'a> {
 
 impl SnapshotMoves<'_> {
     /// Notes that the data of a claim is to be moved out of its snapshot.
-    pub(crate) fn note(self, claim: &ClaimKey) {
+    pub(crate) fn note(self, claim: &NamespacedName) {
         self.outcomes.note_moved(claim);
     }
 

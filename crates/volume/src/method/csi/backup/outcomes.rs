@@ -1,6 +1,5 @@
 //! Known outcomes of the snapshots of a backup, shared by the tasks that take them and the tasks that wait for them.
 
-use crate::facts::ClaimKey;
 use crate::method::csi::content::SnapshotContent;
 use crate::method::data_movement::backup::BegunUpload;
 use crate::record::Report;
@@ -51,21 +50,21 @@ pub(crate) struct Outcomes {
 
 #[derive(Debug, Default)]
 struct OutcomesState {
-    begun: BTreeMap<ClaimKey, watch::Receiver<Option<SnapshotOutcome>>>,
+    begun: BTreeMap<NamespacedName, watch::Receiver<Option<SnapshotOutcome>>>,
     /// The claims of snapshots that were taken, by the names of these.
-    claims: HashMap<NamespacedName, ClaimKey>,
+    claims: HashMap<NamespacedName, NamespacedName>,
     /// The operations that wait until a snapshot is ready.
-    operations: HashMap<ClaimKey, String>,
+    operations: HashMap<NamespacedName, String>,
     /// The claims whose data is to be moved out of their snapshots.
-    moved: HashSet<ClaimKey>,
+    moved: HashSet<NamespacedName>,
     /// The outcomes of asking for that.
-    uploads: HashMap<ClaimKey, Result<BegunUpload, String>>,
+    uploads: HashMap<NamespacedName, Result<BegunUpload, String>>,
 }
 
 /// A promise to take the snapshot of a claim, and to give its outcome.
 #[derive(Debug)]
 pub(crate) struct SnapshotPromise {
-    claim: ClaimKey,
+    claim: NamespacedName,
     sender: watch::Sender<Option<SnapshotOutcome>>,
     outcomes: Arc<Outcomes>,
 }
@@ -84,7 +83,7 @@ impl SnapshotPromise {
 
 impl Outcomes {
     /// Notes that the snapshot of a claim is begun; `None` when it was before.
-    pub(crate) fn promise(self: &Arc<Self>, claim: &ClaimKey) -> Option<SnapshotPromise> {
+    pub(crate) fn promise(self: &Arc<Self>, claim: &NamespacedName) -> Option<SnapshotPromise> {
         let mut all = self.lock();
         if all.begun.contains_key(claim) {
             return None;
@@ -95,12 +94,12 @@ impl Outcomes {
     }
 
     /// Returns true if the snapshot of a claim was begun.
-    pub(crate) fn has_begun(&self, claim: &ClaimKey) -> bool {
+    pub(crate) fn has_begun(&self, claim: &NamespacedName) -> bool {
         self.lock().begun.contains_key(claim)
     }
 
     /// Waits for the snapshot of a claim. `None` when none was begun.
-    pub(crate) async fn of(&self, claim: &ClaimKey) -> Option<SnapshotOutcome> {
+    pub(crate) async fn of(&self, claim: &NamespacedName) -> Option<SnapshotOutcome> {
         let mut outcome = self.lock().begun.get(claim).cloned()?;
         let outcome = outcome.wait_for(Option::is_some).await.map(|outcome| outcome.clone());
         Some(outcome.ok().flatten().unwrap_or_else(|| Err(Arc::from("the task that took the snapshot died"))))
@@ -122,26 +121,26 @@ impl Outcomes {
     }
 
     /// Notes that the data of a claim is to be moved out of its snapshot.
-    pub(crate) fn note_moved(&self, claim: &ClaimKey) {
+    pub(crate) fn note_moved(&self, claim: &NamespacedName) {
         self.lock().moved.insert(claim.clone());
     }
 
     /// Notes that a data mover was asked for the data of a claim, or why not.
-    pub(crate) fn note_upload(&self, claim: &ClaimKey, upload: Result<BegunUpload, String>) {
+    pub(crate) fn note_upload(&self, claim: &NamespacedName, upload: Result<BegunUpload, String>) {
         self.lock().uploads.insert(claim.clone(), upload);
     }
 
     /// The DataUploads that were made, by their claims.
-    pub(crate) fn uploads(&self) -> BTreeMap<ClaimKey, NamespacedName> {
+    pub(crate) fn uploads(&self) -> BTreeMap<NamespacedName, NamespacedName> {
         let all = &self.lock().uploads;
         let made = all.iter().filter_map(|(claim, upload)| Some((claim, upload.as_ref().ok()?)));
         made.map(|(claim, made)| (claim.clone(), NamespacedName::new(&*made.namespace, &*made.name))).collect()
     }
 
     /// The outcome for each claim.
-    pub(crate) fn reports(&self) -> BTreeMap<ClaimKey, Report> {
+    pub(crate) fn reports(&self) -> BTreeMap<NamespacedName, Report> {
         let OutcomesState { begun, operations, moved, uploads, .. } = &*self.lock();
-        let report = |claim: &ClaimKey, outcome: &Option<SnapshotOutcome>| match outcome {
+        let report = |claim: &NamespacedName, outcome: &Option<SnapshotOutcome>| match outcome {
             Some(Ok(taken)) if moved.contains(claim) => match uploads.get(claim) {
                 Some(Ok(upload)) => taken.moved_by(upload),
                 Some(Err(why)) => Report::Failed { why: format!("its snapshot was taken, but not moved: {why}") },
@@ -158,7 +157,7 @@ impl Outcomes {
     }
 
     /// The snapshots that were taken.
-    pub(crate) fn taken(&self) -> BTreeMap<ClaimKey, Arc<TakenSnapshot>> {
+    pub(crate) fn taken(&self) -> BTreeMap<NamespacedName, Arc<TakenSnapshot>> {
         let begun = &self.lock().begun;
         begun.iter().filter_map(|(claim, outcome)| Some((claim.clone(), outcome.borrow().clone()?.ok()?))).collect()
     }
@@ -203,8 +202,8 @@ impl TakenSnapshot {
 mod tests {
     use super::*;
 
-    fn claim(name: &str) -> ClaimKey {
-        ClaimKey { namespace: "shop".to_owned(), name: name.to_owned() }
+    fn claim(name: &str) -> NamespacedName {
+        NamespacedName { namespace: "shop".to_owned(), name: name.to_owned() }
     }
 
     #[tokio::test]

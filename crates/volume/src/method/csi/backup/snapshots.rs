@@ -1,7 +1,7 @@
 //! Takes the CSI snapshots of one backup.
 
 use crate::class::{ClassChoice, SnapshotClasses};
-use crate::facts::{Claim, ClaimKey};
+use crate::facts::Claim;
 use crate::method::csi::answer::{failed, is_being_deleted, text};
 use crate::method::csi::api::SnapshotApi;
 use crate::method::csi::backup::follow::{FollowQuery, FollowedSnapshots, SnapshotState};
@@ -143,7 +143,7 @@ impl CsiSnapshots {
     }
 
     /// Notes that the snapshot of a claim is begun; `None` when it was before.
-    pub(crate) fn promise(&self, claim: &ClaimKey) -> Option<SnapshotPromise> {
+    pub(crate) fn promise(&self, claim: &NamespacedName) -> Option<SnapshotPromise> {
         self.shared.outcomes.promise(claim)
     }
 
@@ -155,7 +155,7 @@ impl CsiSnapshots {
 
     /// The DataUploads that were made, by their claims.
     #[must_use]
-    pub fn begun_uploads(&self) -> BTreeMap<ClaimKey, NamespacedName> {
+    pub fn begun_uploads(&self) -> BTreeMap<NamespacedName, NamespacedName> {
         self.shared.outcomes.uploads()
     }
 
@@ -172,12 +172,12 @@ impl CsiSnapshots {
 
     /// Returns true if the snapshot of a claim was begun.
     #[must_use]
-    pub fn has_begun(&self, claim: &ClaimKey) -> bool {
+    pub fn has_begun(&self, claim: &NamespacedName) -> bool {
         self.shared.outcomes.has_begun(claim)
     }
 
     /// Waits for the snapshot of a claim: until it was taken, or it is certain that it will not be. `None` when none was begun.
-    pub async fn taken(&self, claim: &ClaimKey) -> Option<Result<Arc<TakenSnapshot>, Arc<str>>> {
+    pub async fn taken(&self, claim: &NamespacedName) -> Option<Result<Arc<TakenSnapshot>, Arc<str>>> {
         self.shared.outcomes.of(claim).await
     }
 
@@ -194,13 +194,13 @@ impl CsiSnapshots {
 
     /// The outcome for each claim of which a snapshot was begun.
     #[must_use]
-    pub fn reports(&self) -> BTreeMap<ClaimKey, Report> {
+    pub fn reports(&self) -> BTreeMap<NamespacedName, Report> {
         self.shared.outcomes.reports()
     }
 
     /// The snapshots that were taken, by their claims.
     #[must_use]
-    pub fn all_taken(&self) -> BTreeMap<ClaimKey, Arc<TakenSnapshot>> {
+    pub fn all_taken(&self) -> BTreeMap<NamespacedName, Arc<TakenSnapshot>> {
         self.shared.outcomes.taken()
     }
 

@@ -3,7 +3,6 @@
 //! A data mover deletes the objects that it has taken over. What stays is of uploads that no data mover has taken up, and the groups of
 //! snapshots: these go as a whole only, when the data of all members is moved.
 
-use crate::facts::ClaimKey;
 use crate::method::csi::answer::text;
 use crate::method::csi::api::{SnapshotApi, each, selected};
 use crate::method::csi::at_once::some_at_once;
@@ -31,9 +30,9 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(5
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MovedSnapshots {
     /// The claims whose snapshots nobody needs any more.
-    pub claims: BTreeSet<ClaimKey>,
+    pub claims: BTreeSet<NamespacedName>,
     /// The ones among them whose group has other snapshots, which stay in the storage.
-    pub in_kept_groups: BTreeSet<ClaimKey>,
+    pub in_kept_groups: BTreeSet<NamespacedName>,
 }
 
 /// Removes the VolumeSnapshots of these claims that the backup has taken, and their groups, with the snapshots in the storage. Gives the
@@ -56,10 +55,7 @@ pub async fn remove_moved(
     }
     each(cluster, selected(&types.snapshots, selector(backup_uid)), |snapshot| {
         let (namespace, name) = (text(&snapshot, "/metadata/namespace"), text(&snapshot, "/metadata/name"));
-        let claim = ClaimKey {
-            namespace: namespace.to_owned(),
-            name: text(&snapshot, "/spec/source/persistentVolumeClaimName").to_owned(),
-        };
+        let claim = NamespacedName::new(namespace, text(&snapshot, "/spec/source/persistentVolumeClaimName"));
         if !moved.claims.contains(&claim) || moved.in_kept_groups.contains(&claim) {
             return;
         }
@@ -94,15 +90,15 @@ pub async fn remove_moved(
 
 /// Waits until node agents have removed all that they have made for the DataUploads of these claims, but not for long. Where that cannot be
 /// seen nothing is waited for.
-async fn until_cleaned_up(backup: &Backup, claims: &BTreeSet<ClaimKey>, cluster: &Cluster) {
+async fn until_cleaned_up(backup: &Backup, claims: &BTreeSet<NamespacedName>, cluster: &Cluster) {
     let deadline = Instant::now() + CLEANING;
     let [mut pause, longest] = PAUSES;
     loop {
         let Ok(uploads) = uploads_of(backup, cluster).await else { return };
         let is_cleaned_up = uploads.iter().all(|upload| {
-            let (namespace, name) = (upload.spec.source_namespace.clone(), upload.spec.source_pvc.clone());
+            let claim = NamespacedName::new(&upload.spec.source_namespace, &upload.spec.source_pvc);
             let owes = upload.metadata.finalizers.iter().any(|finalizer| finalizer == FINALIZER_DATA_PATH);
-            !owes || !claims.contains(&ClaimKey { namespace, name })
+            !owes || !claims.contains(&claim)
         });
         if is_cleaned_up || Instant::now() >= deadline {
             return;

@@ -32,7 +32,7 @@ pub async fn remove_all(
     cluster: &Cluster,
     types: &SnapshotTypes,
     backup_uid: &str,
-    is_kept: impl Fn(&str, &str) -> bool + Sync,
+    is_kept: impl Fn(&NamespacedName) -> bool + Sync,
     step: &(dyn Fn() + Sync),
 ) -> Result<Vec<RemovalFailure>, CsiError> {
     if backup_uid.is_empty() {
@@ -56,7 +56,7 @@ pub async fn remove_all(
 #[derive(Clone, Copy)]
 struct SweptBackup<'a> {
     backup_uid: &'a str,
-    is_kept: &'a (dyn Fn(&str, &str) -> bool + Sync),
+    is_kept: &'a (dyn Fn(&NamespacedName) -> bool + Sync),
     step: &'a (dyn Fn() + Sync),
 }
 
@@ -67,7 +67,7 @@ async fn remove_groups(
 ) -> Result<Vec<RemovalFailure>, CsiError> {
     let all_groups = Groups { api, groups };
     let mut found = objects_of_backup(api, &groups.groups, of.backup_uid).await?;
-    found.retain(|NamespacedName { namespace, name }| !(of.is_kept)(namespace, name));
+    found.retain(|object| !(of.is_kept)(object));
     let removed = found.iter().map(|NamespacedName { namespace, name }| {
         async move {
             let removed = all_groups.remove(namespace, name).await;
@@ -85,7 +85,7 @@ async fn remove_groups(
 
 async fn remove_snapshots(api: SnapshotApi<'_>, of: SweptBackup<'_>) -> Result<Vec<RemovalFailure>, CsiError> {
     let mut found = objects_of_backup(api, &api.types.snapshots, of.backup_uid).await?;
-    found.retain(|NamespacedName { namespace, name }| !(of.is_kept)(namespace, name));
+    found.retain(|object| !(of.is_kept)(object));
     let removed = found.iter().map(|NamespacedName { namespace, name }| {
         let removed = async move {
             until_ended(api, namespace, name).await?;
@@ -111,7 +111,10 @@ async fn remove_orphans(
     of: SweptBackup<'_>,
 ) -> Result<Vec<RemovalFailure>, CsiError> {
     let mut orphans = orphans(api, kind, of.backup_uid, of.step).await?;
-    let is_kept = |orphan: &Orphan| (of.is_kept)(orphan.reference().namespace, orphan.reference().name);
+    let is_kept = |orphan: &Orphan| {
+        let gone = orphan.reference();
+        (of.is_kept)(&NamespacedName::new(gone.namespace, gone.name))
+    };
     // What has taken the place of the object that is gone, has another content.
     orphans.retain(|orphan| orphan.is_replaced || !is_kept(orphan));
     let removed = orphans.iter().map(|orphan| {

@@ -2,7 +2,6 @@
 //! that their backup keeps in the storage.
 
 use crate::class::SnapshotClass;
-use crate::facts::ClaimKey;
 use crate::method::csi::answer::{failed, text};
 use crate::method::csi::api::SnapshotApi;
 use crate::method::csi::content::DeletionPolicy;
@@ -18,13 +17,13 @@ use async_trait::async_trait;
 use lifeboat_action::{
     ActionError, ActionScope, OperationProgress, RestoreItemAction, RestoreItemInput, RestoreItemOutput,
 };
-use lifeboat_api::Restore;
 use lifeboat_api::well_known::{
     ANNOTATION_DATA_UPLOAD_NAME, ANNOTATION_RESTORE_MUST_INCLUDE, ANNOTATION_SNAPSHOTTER_LIST_SECRET_NAME,
     ANNOTATION_SNAPSHOTTER_LIST_SECRET_NAMESPACE, ANNOTATION_SNAPSHOTTER_SECRET_NAME,
     ANNOTATION_SNAPSHOTTER_SECRET_NAMESPACE, ANNOTATION_VSC_DELETION_POLICY, LABEL_BACKUP_UID,
     LABEL_DYNAMIC_PV_RESTORE, LABEL_VOLUME_SNAPSHOT_NAME, RESTORE_WAIT,
 };
+use lifeboat_api::{NamespacedName, Restore};
 use lifeboat_cluster::Cluster;
 use lifeboat_object::{ApiResource, Catalog, GroupResource, ObjectKey};
 use serde_json::{Value, json};
@@ -38,9 +37,9 @@ pub struct SnapshotsOfBackup {
     /// Tells whether the backup holds an object.
     pub holds: Arc<dyn Fn(&ObjectKey) -> bool + Send + Sync>,
     /// Claims whose snapshot failed when the backup was made: nothing is restored from one.
-    pub failed: BTreeSet<ClaimKey>,
+    pub failed: BTreeSet<NamespacedName>,
     /// The drivers of the snapshots, by claim of the backup, as far as they are recorded.
-    pub drivers: BTreeMap<ClaimKey, String>,
+    pub drivers: BTreeMap<NamespacedName, String>,
     /// Tells whether a data mover brings the data of a claim of the backup back.
     pub is_moved: Arc<dyn Fn(&Value) -> bool + Send + Sync>,
 }
@@ -181,7 +180,7 @@ impl ClaimAction {
     }
 
     /// Refuses a claim that would wait for ever, because nothing can make a volume for it from its snapshot.
-    async fn check(&self, claim: &ClaimKey, item: &Value, snapshot: &ObjectKey) -> Result<(), ActionError> {
+    async fn check(&self, claim: &NamespacedName, item: &Value, snapshot: &ObjectKey) -> Result<(), ActionError> {
         if !self.is_served {
             return Err(ActionError::item(
                 "its data is in a CSI snapshot, and the cluster does not serve VolumeSnapshots: install the snapshot controller, or \
@@ -247,8 +246,7 @@ impl RestoreItemAction for ClaimAction {
             return Ok(RestoreItemOutput::with(item));
         };
         let namespace = text(item_from_backup, "/metadata/namespace");
-        let claim =
-            ClaimKey { namespace: namespace.to_owned(), name: text(item_from_backup, "/metadata/name").to_owned() };
+        let claim = NamespacedName::new(namespace, text(item_from_backup, "/metadata/name"));
         let target = restore.spec.namespace_mapping.get(namespace).map_or(namespace, String::as_str);
         if self.snapshots.failed.contains(&claim) {
             return Ok(RestoreItemOutput::with(item));
