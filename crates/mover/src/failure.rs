@@ -15,6 +15,8 @@ pub(crate) enum Failed {
         /// The cause.
         source: Errno,
     },
+    /// The entry that was listed is there no more: it was deleted, or something else has its name.
+    Gone(&'static str),
     /// Anything else.
     Because(String),
 }
@@ -38,6 +40,7 @@ impl fmt::Display for Failed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Io { attempt, source } => write!(f, "cannot {attempt}: {}", std::io::Error::from(*source)),
+            Self::Gone(why) => f.write_str(why),
             Self::Because(why) => f.write_str(why),
         }
     }

@@ -157,6 +157,7 @@ fn open_single(run: &Run, entry: &SourceEntry) -> Result<Option<Step>, MoverErro
     let directory = place(&path)?;
     prepare_entry(run, &directory, name, entry).map_err(|e| match &e {
         Failed::Io { attempt, source } => failed(attempt, &path)((*source).into()),
+        Failed::Gone(why) => refused(&path, why),
         Failed::Because(why) => refused(&path, why),
     })
 }

@@ -1,6 +1,6 @@
 //! A directory that is being saved.
 
-use super::entry::Entry;
+use super::entry::{Entry, gone};
 use super::policies::Settings;
 use super::run::Run;
 use crate::failure::Failed;
@@ -9,7 +9,7 @@ use lifeboat_kopia::format::directory::{EntryError, Summary};
 use lifeboat_kopia::format::json::Text;
 use lifeboat_kopia::format::object_id::ObjectId;
 use lifeboat_kopia::object::writer::ObjectWriter;
-use rustix::fs::{Mode, OFlags, Stat, fstat};
+use rustix::fs::{FileType, Mode, OFlags, Stat, fstat};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -141,7 +141,8 @@ impl Directory {
                     Err(Errno::PERM) => open(OFlags::empty()),
                     other => other,
                 };
-                Arc::new(opened.map_err(Failed::to("open it"))?)
+                let is_directory = |stat: &Stat| FileType::from_raw_mode(stat.st_mode).is_dir();
+                Arc::new(opened.map_err(|e| gone(&above, &self.name, is_directory, Failed::to("open it")(e)))?)
             }
         };
         let stat = fstat(&file).map_err(Failed::to("look at it"))?;
@@ -167,7 +168,10 @@ impl Directory {
         };
         while let Some(directory) = closed.pop() {
             let place = *directory.place.lock().unwrap_or_else(PoisonError::into_inner);
-            file = reopen(&file, &directory.name, FLAGS, place.ok_or_else(not_open)?)?;
+            let place = place.ok_or_else(not_open)?;
+            let opened = reopen(&file, &directory.name, FLAGS, place);
+            let is_same = |stat: &Stat| Identity::of(stat) == place;
+            file = opened.map_err(|failed| gone(&file, &directory.name, is_same, failed))?;
             if closed.len() < KEPT_OPEN {
                 run.limits.open.keep(&directory.slot, &file);
             }
@@ -200,12 +204,16 @@ impl Directory {
         }
     }
 
-    /// Records an entry that cannot be read. It hides no other.
+    /// Records an entry that cannot be read, or that is gone. It hides no other.
     pub(super) fn fail(&self, run: &Run, name: &OsStr, failed: &Failed, is_passed_over: bool) {
         self.record(run, &self.shown_path_of(name), failed, is_passed_over);
     }
 
     fn record(&self, run: &Run, path: &str, failed: &Failed, is_passed_over: bool) {
+        // The directory is as if it had been listed a moment later.
+        if let Failed::Gone(why) = failed {
+            return run.note(|notes, most| notes.vanished.add(path.to_owned(), *why, most));
+        }
         run.fail(path, failed, is_passed_over);
         let mut state = self.state();
         let failures = &mut state.failures;

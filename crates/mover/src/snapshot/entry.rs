@@ -11,6 +11,10 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 
+/// The reasons for which an entry is gone.
+const DELETED: &str = "it was deleted before it was read";
+pub(super) const REPLACED: &str = "another program has put something else into its place";
+
 /// The kinds of entries that a snapshot has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -111,6 +115,16 @@ pub(super) fn modified(stat: &Stat) -> UnixNanos {
     UnixNanos(seconds.saturating_mul(SECOND).saturating_add(nanos))
 }
 
+/// Tells the loss of an entry that was listed from other failures of opening it: one that is there no more, or that is another
+/// one, is gone. A file that is there and cannot be opened has failed, whatever the error says.
+pub(super) fn gone(directory: &File, name: &OsStr, is_same: impl FnOnce(&Stat) -> bool, failed: Failed) -> Failed {
+    match statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Err(Errno::NOENT) => Failed::Gone(DELETED),
+        Ok(stat) if !is_same(&stat) => Failed::Gone(REPLACED),
+        _ => failed,
+    }
+}
+
 /// Looks at each entry of a directory once, in any order. An entry that cannot be looked at hides no other; one that is
 /// gone meanwhile is none. Gives the error that ended the list before its end.
 pub(super) fn each(directory: &File, see: impl FnMut(&OsStr, Result<Stat, Failed>)) -> Result<Option<Failed>, Failed> {
@@ -155,5 +169,22 @@ mod tests {
         let failed = look_at(&directory, names.into_iter(), |name, stat| seen.push((name.to_owned(), stat.is_ok())));
         assert_eq!(seen, [("one".into(), true)]);
         assert!(failed.unwrap().to_string().contains("list the rest of it"));
+    }
+
+    #[test]
+    fn an_entry_that_is_gone_is_told_from_one_that_cannot_be_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("file"), "x").unwrap();
+        std::os::unix::fs::symlink("file", folder.path().join("link")).unwrap();
+        let directory = File::open(folder.path()).unwrap();
+        let failed = || Failed::to("open it")(Errno::NOENT);
+        let of = |name: &str| {
+            let is_file = |stat: &Stat| FileType::from_raw_mode(stat.st_mode).is_file();
+            gone(&directory, OsStr::new(name), is_file, failed())
+        };
+        // A broken file system may list what nobody can open.
+        assert_eq!(["file", "link", "none"].map(of), [failed(), Failed::Gone(REPLACED), Failed::Gone(DELETED)]);
+        std::fs::remove_dir_all(folder.path()).unwrap();
+        assert_eq!(of("file"), Failed::Gone(DELETED));
     }
 }

@@ -90,7 +90,7 @@ async fn save_whole(
     item: Item,
     read: Result<Whole, Failed>,
 ) -> Result<(), MoverError> {
-    if item.kind == Kind::File {
+    if item.kind == Kind::File && !matches!(read, Err(Failed::Gone(_))) {
         add(&run.counts.non_cached_files, 1);
     }
     let read = match read {
@@ -147,73 +147,97 @@ fn note_change(run: &Run, directory: &Directory, name: &OsStr, length: ReadLengt
     run.note(|notes, most| notes.changed.add(path, why, most));
 }
 
-/// Saves a file that is too long to be read in one go. One that is changed meanwhile is read once more.
+/// A long file whose bytes are in the repository, as it was when it was opened.
+#[derive(Debug)]
+struct LongFile {
+    saved: SavedFile,
+    opened: Arc<Opened>,
+    /// True where it was changed while it was read, or ended before its length.
+    has_changed: bool,
+}
+
+/// Saves a file that is too long to be read in one go. One that is changed meanwhile is read once more; one that was deleted
+/// then is as it was read.
 pub(super) async fn save_long(run: &Arc<Run>, directory: &Arc<Directory>, at: usize) -> Result<(), MoverError> {
-    let Some((name, size)) = directory.state().entries.get(at).map(|entry| (entry.name().to_owned(), entry.size))
-    else {
-        return Ok(());
-    };
-    add(&run.counts.non_cached_files, 1);
+    let listed = directory.state().entries.get(at).map(|entry| Item {
+        at,
+        name: entry.name().to_owned(),
+        kind: entry.kind,
+        size: entry.size,
+    });
+    let Some(item) = listed else { return Ok(()) };
     let _reading = run.limits.reads.acquire().await.map_err(|_| KopiaError::Cancelled)?;
-    for is_last in [false, true] {
-        let opened = {
-            let (run, directory, name) = (run.clone(), directory.clone(), name.clone());
-            blocking(move || Opened::beneath(&*directory.file(&run)?, &name)).await?
-        };
-        let saved = match opened {
-            Ok(opened) => {
-                let opened = Arc::new(opened);
-                // Some file systems do not know how long their files are: it is read to its end.
-                let size_read = if opened.size() == 0 { i64::MAX.unsigned_abs() } else { opened.size() };
-                let source = Source {
-                    size: size_read,
-                    has_holes: opened.has_holes(),
-                    options: settings(run, directory, &name).of_file(name.as_encoded_bytes(), size),
-                    part: settings(run, directory, &name).part.filter(|_| opened.size() > 0),
-                    at,
-                    handle: Arc::new(Handle::Opened(opened.clone())),
-                };
-                let saved = match save_source(run, directory, &source).await {
-                    Ok(saved) => Ok(saved),
-                    Err(NotSaved::Entry(failed)) => Err(failed),
-                    Err(NotSaved::Snapshot(error)) => return Err(error),
-                };
-                let ended = blocking({
-                    let opened = opened.clone();
-                    move || {
-                        opened.forget();
-                        opened.has_changed()
-                    }
-                });
-                match (saved, ended.await?) {
-                    (Ok(saved), Ok(has_changed)) => Ok((has_changed || saved.length < opened.size(), saved, opened)),
-                    (Err(failed), _) | (_, Err(failed)) => Err(failed),
-                }
-            }
-            Err(failed) => Err(failed),
-        };
-        match saved {
-            Ok((true, ..)) if !is_last => {}
-            Ok((_, saved, _)) if saved.has_gap => {
-                let why = "it was cut while it was read: what was read of its parts does not fit together";
-                directory.fail_file(run, &name, &Failed::Because(why.to_owned()));
-                return Ok(());
-            }
-            Ok((has_changed, saved, opened)) => {
-                count_file(run, saved.length, saved.parts);
-                if has_changed {
-                    note_change(run, directory, &name, ReadLength { read: saved.length, expected: opened.size() });
-                }
-                directory.finish(at, saved.object, saved.length, Some(&opened.stat));
-                return Ok(());
-            }
-            Err(failed) => {
-                directory.fail_file(run, &name, &failed);
-                return Ok(());
-            }
+    let mut read = read_long(run, directory, &item).await?;
+    if !matches!(read, Err(Failed::Gone(_))) {
+        add(&run.counts.non_cached_files, 1);
+    }
+    if read.as_ref().is_ok_and(|first| first.has_changed) {
+        match read_long(run, directory, &item).await? {
+            Err(Failed::Gone(_)) => {}
+            again => read = again,
         }
     }
+    match read {
+        Ok(file) if file.saved.has_gap => {
+            let why = "it was cut while it was read: what was read of its parts does not fit together";
+            directory.fail_file(run, &item.name, &Failed::Because(why.to_owned()));
+        }
+        Ok(LongFile { saved, opened, has_changed }) => {
+            count_file(run, saved.length, saved.parts);
+            if has_changed {
+                note_change(run, directory, &item.name, ReadLength { read: saved.length, expected: opened.size() });
+            }
+            directory.finish(at, saved.object, saved.length, Some(&opened.stat));
+        }
+        Err(failed) => directory.fail_file(run, &item.name, &failed),
+    }
     Ok(())
+}
+
+/// Reads a long file once.
+async fn read_long(
+    run: &Arc<Run>,
+    directory: &Arc<Directory>,
+    item: &Item,
+) -> Result<Result<LongFile, Failed>, MoverError> {
+    let opened = {
+        let (run, directory, name) = (run.clone(), directory.clone(), item.name.clone());
+        blocking(move || Opened::beneath(&*directory.file(&run)?, &name)).await?
+    };
+    let opened = match opened {
+        Ok(opened) => Arc::new(opened),
+        Err(failed) => return Ok(Err(failed)),
+    };
+    // Some file systems do not know how long their files are: it is read to its end.
+    let size_read = if opened.size() == 0 { i64::MAX.unsigned_abs() } else { opened.size() };
+    let settings = settings(run, directory, &item.name);
+    let source = Source {
+        size: size_read,
+        has_holes: opened.has_holes(),
+        options: settings.of_file(item.name.as_encoded_bytes(), item.size),
+        part: settings.part.filter(|_| opened.size() > 0),
+        at: item.at,
+        handle: Arc::new(Handle::Opened(opened.clone())),
+    };
+    let saved = match save_source(run, directory, &source).await {
+        Ok(saved) => Ok(saved),
+        Err(NotSaved::Entry(failed)) => Err(failed),
+        Err(NotSaved::Snapshot(error)) => return Err(error),
+    };
+    let ended = blocking({
+        let opened = opened.clone();
+        move || {
+            opened.forget();
+            opened.has_changed()
+        }
+    });
+    Ok(match (saved, ended.await?) {
+        (Ok(saved), Ok(has_changed)) => {
+            let has_changed = has_changed || saved.length < opened.size();
+            Ok(LongFile { saved, opened, has_changed })
+        }
+        (Err(failed), _) | (_, Err(failed)) => Err(failed),
+    })
 }
 
 /// A long file or a device that is read.

@@ -99,6 +99,9 @@ pub struct SnapshotReport {
     pub passed_over: Named,
     /// Files that were changed both times while they were read: the snapshot has them as they were read last.
     pub changed: Named,
+    /// Entries that were deleted or replaced after their directory was listed and before they were read: they are not in the
+    /// snapshot, as if they had gone a moment before.
+    pub vanished: Named,
     /// Sockets, pipes and devices, of which a snapshot has none.
     pub special: Named,
     /// Directories that say of themselves that they are caches: they are in the snapshot without what is in them, as in those

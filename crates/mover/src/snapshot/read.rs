@@ -1,6 +1,6 @@
 //! Bytes of files and devices, as far as they are there: holes are not read.
 
-use super::entry::modified;
+use super::entry::{REPLACED, gone, modified};
 use crate::failure::Failed;
 use crate::handles::open_beneath;
 use bytes::Bytes;
@@ -40,10 +40,11 @@ impl Opened {
             Err(Errno::PERM) => open(OFlags::empty()),
             other => other,
         };
-        let file = file.map_err(Failed::to("open it"))?;
+        let is_file = |stat: &Stat| FileType::from_raw_mode(stat.st_mode).is_file();
+        let file = file.map_err(|e| gone(directory, name, is_file, Failed::to("open it")(e)))?;
         let stat = fstat(&file).map_err(Failed::to("look at it"))?;
-        if !FileType::from_raw_mode(stat.st_mode).is_file() {
-            return Err(Failed::Because("another program has put something else into its place".to_owned()));
+        if !is_file(&stat) {
+            return Err(Failed::Gone(REPLACED));
         }
         // Both hints cost nothing where they do nothing.
         let _ = fadvise(&file, 0, None, Advice::Sequential);
@@ -84,10 +85,16 @@ pub(super) struct Whole {
 }
 
 /// Reads a small file, and once more where it is changed meanwhile. One that has more than `most` bytes, whatever was known of
-/// it before, gives `None`.
+/// it before, gives `None`. One that was deleted after it was read is as it was then.
 pub(super) fn whole(directory: &File, name: &OsStr, most: u64) -> Result<Option<Whole>, Failed> {
     let first = once(directory, name, most)?;
-    if first.as_ref().is_some_and(|first| first.has_changed) { once(directory, name, most) } else { Ok(first) }
+    if !first.as_ref().is_some_and(|first| first.has_changed) {
+        return Ok(first);
+    }
+    match once(directory, name, most) {
+        Err(Failed::Gone(_)) => Ok(first),
+        again => again,
+    }
 }
 
 fn once(directory: &File, name: &OsStr, most: u64) -> Result<Option<Whole>, Failed> {
@@ -109,7 +116,9 @@ fn once(directory: &File, name: &OsStr, most: u64) -> Result<Option<Whole>, Fail
 
 /// Reads the target of a symlink.
 pub(super) fn link(directory: &File, name: &OsStr) -> Result<Whole, Failed> {
-    let target = readlinkat(directory, name, Vec::new()).map_err(Failed::to("read the symlink"))?;
+    let is_link = |stat: &Stat| FileType::from_raw_mode(stat.st_mode).is_symlink();
+    let target = readlinkat(directory, name, Vec::new());
+    let target = target.map_err(|e| gone(directory, name, is_link, Failed::to("read the symlink")(e)))?;
     Ok(Whole { bytes: target.into_bytes().into(), stat: None, has_changed: false })
 }
 
@@ -266,6 +275,22 @@ mod tests {
         };
         // The clock of the file system has ticks.
         assert!((0..10_000_000).any(|_| changed()));
+    }
+
+    #[test]
+    fn what_is_gone_when_it_is_read_has_not_failed() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::create_dir(at("directory")).unwrap();
+        std::fs::write(at("file"), "x").unwrap();
+        std::os::unix::fs::symlink("file", at("link")).unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
+        let directory = File::open(folder.path()).unwrap();
+        let is_gone = |failed: Option<Failed>| matches!(failed, Some(Failed::Gone(_)));
+        let file = |name: &str| is_gone(whole(&directory, OsStr::new(name), 100).err());
+        assert_eq!(["file", "none", "link", "directory", "socket"].map(file), [false, true, true, true, true]);
+        let target = |name: &str| is_gone(link(&directory, OsStr::new(name)).err());
+        assert_eq!(["link", "none", "file", "directory"].map(target), [false, true, true, true]);
     }
 
     #[test]

@@ -51,30 +51,47 @@ pub(super) type SavedDirectory = (ObjectId, Summary);
 pub(super) fn save(run: Arc<Run>, visit: Visit) -> BoxFuture<'static, Result<SavedDirectory, NotSaved>> {
     async move {
         let Visit { directory, rules, parents } = visit;
-        add(&run.counts.directories, 1);
-        let (mut entries, rules) = {
+        let listed = {
             let (run, directory) = (run.clone(), directory.clone());
-            blocking(move || list(&run, &directory, &rules)).await??
+            blocking(move || list(&run, &directory, &rules)).await?
         };
-        let contents = run.writer.repository().contents();
-        let (below, errors) = take_over(contents, &parents, &mut entries).await;
-        for error in errors {
-            let shown = directory.shown();
-            run.warn(format!(
-                "files of the directory {shown} are read anew: an earlier snapshot cannot be read: {error}"
-            ));
+        if !matches!(listed, Err(Failed::Gone(_))) {
+            add(&run.counts.directories, 1);
         }
-        drop_lost(&run, &directory, &mut entries).await?;
-        let (batches, directories) = plan(&run, &entries);
-        directory.state().entries = entries;
-        save_files(&run, &directory, batches).await?;
-        save_below(&run, &directory, &rules, Below { directories, parents: below }).await?;
-        directory.close();
-        let saved = write(&run, &directory, Unfinished::default()).await?;
+        let (entries, rules) = listed?;
+        let saved = save_listed(&run, &directory, ListedDirectory { entries, rules }, &parents).await?;
         add(&run.progress.directories, 1);
         Ok(saved)
     }
     .boxed()
+}
+
+/// A directory that is listed.
+struct ListedDirectory {
+    entries: Vec<Entry>,
+    /// The rules that count in it.
+    rules: Arc<Rules>,
+}
+
+/// Saves what was listed of a directory, and all below it. What is gone since then is left out.
+async fn save_listed(
+    run: &Arc<Run>,
+    directory: &Arc<Directory>,
+    ListedDirectory { mut entries, rules }: ListedDirectory,
+    parents: &[ObjectId],
+) -> Result<SavedDirectory, MoverError> {
+    let (below, errors) = take_over(run.writer.repository().contents(), parents, &mut entries).await;
+    for error in errors {
+        let shown = directory.shown();
+        run.warn(format!("files of the directory {shown} are read anew: an earlier snapshot cannot be read: {error}"));
+    }
+    drop_lost(run, directory, &mut entries).await?;
+    let (batches, directories) = plan(run, &entries);
+    directory.state().entries = entries;
+    save_files(run, directory, batches).await?;
+    save_below(run, directory, &rules, Below { directories, parents: below }).await?;
+    directory.close();
+    Ok(write(run, directory, Unfinished::default()).await?)
 }
 
 /// Lists a directory, sorted, without what rules leave out; and the rules that count in it.
@@ -288,3 +305,6 @@ fn end(run: &Run, above: &Directory, ended: EndedVisit) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

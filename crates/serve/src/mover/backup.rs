@@ -172,6 +172,7 @@ fn left_out(report: &SnapshotReport) -> Vec<String> {
             "directories say of themselves that they are caches, and are in the snapshot without what is in them",
         ),
         (&report.refused, "entries are left out by the policy"),
+        (&report.vanished, "entries were deleted or replaced while the volume was read, and are not in the snapshot"),
     ])
 }
 
@@ -190,15 +191,65 @@ fn counted(kinds: &[(&Named, &str)]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lifeboat_kopia::content::writer::Written;
     use lifeboat_kopia::format::policy::Policy;
+    use lifeboat_kopia::format::snapshot::{SnapshotDocument, Stats};
+    use lifeboat_kopia::format::time::UnixNanos;
+    use lifeboat_mover::Totals;
     use lifeboat_mover::restore::EntryFailure;
+    use std::collections::BTreeMap;
+
+    /// The report of a snapshot with all that was there.
+    fn whole() -> SnapshotReport {
+        let source = Source { host: String::new(), user: String::new(), path: String::new() };
+        let document = SnapshotDocument {
+            source,
+            description: String::new(),
+            start: UnixNanos(0),
+            end: UnixNanos(0),
+            stats: Stats::default(),
+            incomplete: None,
+            root: None,
+            tags: BTreeMap::new(),
+            pins: Vec::new(),
+        };
+        SnapshotReport {
+            id: "k1".to_owned(),
+            document,
+            written: Written::default(),
+            totals: Totals::default(),
+            failed: Named::default(),
+            passed_over: Named::default(),
+            changed: Named::default(),
+            vanished: Named::default(),
+            special: Named::default(),
+            caches: Named::default(),
+            refused: Named::default(),
+            warnings: Vec::new(),
+            parents: 0,
+            checkpoints: 0,
+        }
+    }
+
+    /// So many entries, of which some are named.
+    fn entries(count: u64, names: &[&str], why: &str) -> Named {
+        let first = names.iter().map(|path| EntryFailure { path: (*path).to_owned(), why: why.to_owned() });
+        Named { count, first: first.collect() }
+    }
+
+    #[test]
+    fn what_went_while_a_volume_was_read_is_told_and_no_failure() {
+        assert_eq!(left_out(&whole()), Vec::<String>::new());
+        let vanished = entries(3, &["log.1", "log.2"], "it was deleted before it was read");
+        let report = SnapshotReport { vanished, ..whole() };
+        let expected = "3 entries were deleted or replaced while the volume was read, and are not in the snapshot: \
+                        log.1: it was deleted before it was read; log.2: it was deleted before it was read; and 1 more";
+        assert_eq!((report.is_whole(), left_out(&report)), (true, vec![expected.to_owned()]));
+    }
 
     #[test]
     fn only_the_folder_of_the_file_system_itself_may_be_unreadable() {
-        let failed_by = |why: &str, paths: &[&str], count: u64| {
-            let first = paths.iter().map(|path| EntryFailure { path: (*path).to_owned(), why: why.to_owned() });
-            Named { count, first: first.collect() }
-        };
+        let failed_by = |why: &str, paths: &[&str], count: u64| entries(count, paths, why);
         let failed = |paths: &[&str], count| failed_by("cannot open it: Permission denied (os error 13)", paths, count);
         for (failed, expected) in [
             (failed(&["lost+found"], 1), true),
