@@ -110,7 +110,7 @@ pub struct BackupResult {
     pub total_bytes: i64,
     /// Bytes that were not taken from the snapshot before.
     pub incremental_bytes: i64,
-    /// The entries of the volume that are not in the snapshot although nothing has failed, for people. Velero's results have no such field,
+    /// Differences of the snapshot from the volume although nothing has failed, for people. Velero's results have no such field,
     /// and its node agent passes over it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,

@@ -22,6 +22,8 @@ use std::path::Path;
 const UPLOADS: usize = 8;
 /// The entries whose failures are named.
 const NAMED: usize = 10;
+/// The entries of each sort that a result names, which has room for little.
+const NAMED_IN_RESULT: usize = 3;
 
 /// Performs the backup that a resource asks for. Gives true where it has succeeded.
 ///
@@ -59,9 +61,9 @@ async fn save<R: BackupResource>(work: Work<'_, R>) -> Result<Done, Failure> {
             format!("{} entries could not be read: {lost}; {kept}", report.failed.count),
         ));
     }
-    for text in left_out(&report).into_iter().chain(differences(&report)) {
+    for text in differences(&report, NAMED).iter().chain(&report.warnings) {
         tracing::warn!("{text}");
-        work.events.tell(WARNING, &text).await;
+        work.events.tell(WARNING, text).await;
     }
     let incremental = report.totals.bytes_read;
     let result = |message| BackupResult {
@@ -73,7 +75,7 @@ async fn save<R: BackupResource>(work: Work<'_, R>) -> Result<Done, Failure> {
         message,
     };
     let total_bytes = report.document.stats.total_size;
-    Ok(Done { result: with_message(&left_out(&report).join("; "), result)?, total_bytes })
+    Ok(Done { result: with_message(&differences(&report, NAMED_IN_RESULT).join("; "), result)?, total_bytes })
 }
 
 /// Options of the writer.
@@ -159,12 +161,13 @@ fn is_of_file_system(failed: &Named) -> bool {
     failed.count == 1 && failed.first.iter().all(|entry| entry.path == "lost+found" && is_denied(&entry.why))
 }
 
-/// The entries of the volume that are not in the snapshot although nothing has failed.
-fn left_out(report: &SnapshotReport) -> Vec<String> {
+/// The differences of the snapshot from the volume although nothing has failed: so many entries of each sort are named.
+fn differences(report: &SnapshotReport, most: usize) -> Vec<String> {
     let of_file_system =
         "folder of the file system itself (lost+found) may not be read by the mover, and is not in the snapshot";
-    counted(&[
+    let kinds = [
         (&report.failed, of_file_system),
+        (&report.changed, "files changed while they were read: the snapshot has them as they were read last"),
         (&report.passed_over, "entries could not be read, and the policy passes over them"),
         (&report.special, "sockets, pipes and devices are not in the snapshot"),
         (
@@ -173,19 +176,12 @@ fn left_out(report: &SnapshotReport) -> Vec<String> {
         ),
         (&report.refused, "entries are left out by the policy"),
         (&report.vanished, "entries were deleted or replaced while the volume was read, and are not in the snapshot"),
-    ])
-}
-
-/// Other differences of the snapshot from the volume that are no failures.
-fn differences(report: &SnapshotReport) -> Vec<String> {
-    let changed = "files changed while they were read: the snapshot has them as they were read last";
-    [counted(&[(&report.changed, changed)]), report.warnings.clone()].concat()
-}
-
-/// Sentences about entries, of those kinds that there are.
-fn counted(kinds: &[(&Named, &str)]) -> Vec<String> {
-    let kinds = kinds.iter().filter(|(entries, _)| entries.count > 0);
-    kinds.map(|(entries, text)| format!("{} {text}: {}", entries.count, named(&entries.first, entries.count))).collect()
+    ];
+    let sentence = |(entries, text): (&Named, &str)| {
+        let first = entries.first.get(..most).unwrap_or(&entries.first);
+        format!("{} {text}: {}", entries.count, named(first, entries.count))
+    };
+    kinds.into_iter().filter(|(entries, _)| entries.count > 0).map(sentence).collect()
 }
 
 #[cfg(test)]
@@ -238,13 +234,18 @@ mod tests {
     }
 
     #[test]
-    fn what_went_while_a_volume_was_read_is_told_and_no_failure() {
-        assert_eq!(left_out(&whole()), Vec::<String>::new());
+    fn what_went_or_changed_while_a_volume_was_read_is_told() {
+        assert_eq!(differences(&whole(), NAMED), Vec::<String>::new());
         let vanished = entries(3, &["log.1", "log.2"], "it was deleted before it was read");
-        let report = SnapshotReport { vanished, ..whole() };
-        let expected = "3 entries were deleted or replaced while the volume was read, and are not in the snapshot: \
-                        log.1: it was deleted before it was read; log.2: it was deleted before it was read; and 1 more";
-        assert_eq!((report.is_whole(), left_out(&report)), (true, vec![expected.to_owned()]));
+        let changed = entries(4, &["a", "b", "c", "d"], "it was changed each time while it was read");
+        let report = SnapshotReport { vanished, changed, ..whole() };
+        let expected = [
+            "4 files changed while they were read: the snapshot has them as they were read last: a: it was changed each time \
+             while it was read; b: it was changed each time while it was read; and 2 more",
+            "3 entries were deleted or replaced while the volume was read, and are not in the snapshot: log.1: it was deleted \
+             before it was read; log.2: it was deleted before it was read; and 1 more",
+        ];
+        assert_eq!((report.is_whole(), differences(&report, 2)), (true, expected.map(str::to_owned).to_vec()));
     }
 
     #[test]
