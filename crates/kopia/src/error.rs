@@ -128,6 +128,13 @@ fn why_not_owner(owner: &str, identity: &str) -> String {
 }
 
 impl KopiaError {
+    /// Returns true where the bucket did not answer, or asked to slow down, for as long as it was tried: a later attempt may
+    /// succeed.
+    #[must_use]
+    pub fn is_bucket_away(&self) -> bool {
+        matches!(self, Self::Bucket(error) if error.is_retryable())
+    }
+
     /// An error that says the same, for each of several things that failed together. The cause below is told once.
     pub fn repeat(&self) -> Self {
         match self {

@@ -49,6 +49,18 @@ pub enum MoverError {
     Refused(String),
 }
 
+impl MoverError {
+    /// Returns true where the bucket did not answer for as long as it was tried: a later attempt may succeed.
+    #[must_use]
+    pub fn is_bucket_away(&self) -> bool {
+        match self {
+            Self::Repository(error) => error.is_bucket_away(),
+            Self::Restic(ResticError::Bucket(error)) => error.is_retryable(),
+            _ => false,
+        }
+    }
+}
+
 /// An error of the repository from which is read.
 #[derive(Debug, thiserror::Error)]
 pub enum RepositoryError {

@@ -24,16 +24,25 @@ pub const REPLACED: &str = "another mover was begun in place of this one, which 
 pub const LOST_SIGHT: &str =
     "the mover could not reach the API server for 4 minutes, and has ended because another one may begin then";
 
+/// The end of the termination message of a mover whose bucket did not answer for [`BUCKET_PATIENCE`].
+pub const BUCKET_AWAY: &str = "the bucket was away for too long; a further attempt goes on from what is kept";
+
+/// The time for which a mover tries one operation of its bucket: a transfer of hours is not to end because of an update of the
+/// storage. It is shorter than the time after which a transfer without progress is canceled.
+pub const BUCKET_PATIENCE: Duration = Duration::from_secs(15 * 60);
+
 /// The longest time for which a mover goes on without seeing its resource. No other one begins before it is over.
 pub const SIGHT_LIMIT: Duration = Duration::from_secs(240);
 
 /// The most bytes of a termination message (Kubernetes cuts longer ones).
 pub const TERMINATION_LIMIT: usize = 4096;
 
-/// Returns true for the termination message of a mover that was ended from outside: it says nothing about the volume.
+/// Returns true for the termination message of a mover that was ended from outside, or by a bucket that was away: it says
+/// nothing about the volume.
 #[must_use]
 pub fn is_ended_from_outside(message: &str) -> bool {
-    [TOLD_TO_END, REPLACED, LOST_SIGHT].contains(&message.trim_end())
+    let message = message.trim_end();
+    [TOLD_TO_END, REPLACED, LOST_SIGHT].contains(&message) || message.ends_with(BUCKET_AWAY)
 }
 
 /// The number of the attempt that a resource is at, counted from 1, by its annotation about movers that were killed.

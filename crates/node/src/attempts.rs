@@ -89,7 +89,7 @@ pub(crate) fn note(killed: &[KilledMover]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lifeboat_mover::protocol::{LOST_SIGHT, REPLACED, TOLD_TO_END};
+    use lifeboat_mover::protocol::{BUCKET_AWAY, LOST_SIGHT, REPLACED, TOLD_TO_END};
     use serde_json::{Value, json};
 
     fn reason(status: Value) -> Option<String> {
@@ -111,6 +111,7 @@ mod tests {
             let state = json!({"terminated": {"exitCode": 1, "reason": "Error", "message": message}});
             json!({"phase": "Failed", "containerStatuses": [{"name": "u", "state": state}]})
         };
+        let away = format!("cannot save the volume /v: no answer: {BUCKET_AWAY}");
         let by_kubelet = |reason: &str, message: &str| json!({"phase": "Failed", "reason": reason, "message": message});
         for (status, expected) in [
             (json!({"phase": "Running"}), None),
@@ -121,6 +122,8 @@ mod tests {
             (by_itself(TOLD_TO_END), Some(TOLD_TO_END)),
             (by_itself(REPLACED), Some(REPLACED)),
             (by_itself(LOST_SIGHT), Some(LOST_SIGHT)),
+            (by_itself(&away), Some(away.as_str())),
+            (by_itself("cannot save the volume /v: no answer"), None),
             (by_kubelet("Evicted", "low on memory"), Some("data path pod was evicted, message: low on memory")),
             (by_kubelet("Terminated", ""), Some("the mover's pod was ended: Terminated")),
             (

@@ -77,6 +77,12 @@ pub enum RepositoryError {
 }
 
 impl RepositoryError {
+    /// Returns true where the bucket did not answer for as long as it was tried: a later attempt may succeed.
+    #[must_use]
+    pub fn is_bucket_away(&self) -> bool {
+        matches!(self, Self::Kopia(error) if error.is_bucket_away())
+    }
+
     /// Returns true if the repository does not open with the password.
     #[must_use]
     pub fn is_wrong_password(&self) -> bool {

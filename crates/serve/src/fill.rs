@@ -4,7 +4,7 @@
 //! ([`lifeboat_mover::protocol`]).
 
 use crate::logrus::{self, LogFormat, LogLevel};
-use crate::mover::args::ModeOfVolume;
+use crate::mover::args::{ModeOfVolume, bucket_patience};
 use crate::mover::check::check_volume;
 use crate::mover::failure::{Failure, with_message};
 use crate::mover::restore::{RestoredVolume, SnapshotRestore};
@@ -109,8 +109,9 @@ impl FillArgs {
         let namespace = &self.repository_namespace;
         let attempt = format!("open the repository of namespace {namespace} in {}", self.bucket);
         let bucket = lifeboat_provider::parse_url("--bucket", &self.bucket).map_err(|e| Failure::new(&attempt, e))?;
-        let opened = bucket.open(globals.patience()).await.map_err(|e| Failure::new(&attempt, e))?;
-        let bucket: Arc<dyn BlobStore> = Arc::new(Retried::new(opened, globals.patience()));
+        let patience = bucket_patience(globals);
+        let opened = bucket.open(patience).await.map_err(|e| Failure::of_bucket(&attempt, &e))?;
+        let bucket: Arc<dyn BlobStore> = Arc::new(Retried::new(opened, patience));
         let file = &self.password_file;
         let password = std::fs::read_to_string(file)
             .map_err(|e| Failure::new(&format!("read the password of the repository from {}", file.display()), e))?;
@@ -126,7 +127,7 @@ impl FillArgs {
             RepositoryError::Kopia(KopiaError::WrongPassword { .. }) => {
                 Failure::new(&attempt, format!("{e}; --password-file of the restore names a file with the right one"))
             }
-            _ => Failure::new(&attempt, e),
+            _ => Failure::of_bucket(&attempt, &e),
         })
     }
 }
@@ -167,13 +168,19 @@ mod tests {
         Line::try_parse_from(line).unwrap().fill
     }
 
-    fn globals() -> Globals {
+    fn globals(flags: &[&str]) -> Globals {
         #[derive(Parser)]
         struct Only {
             #[command(flatten)]
             globals: Globals,
         }
-        Only::try_parse_from(["lifeboat"]).unwrap().globals
+        Only::try_parse_from([&["lifeboat"], flags].concat()).unwrap().globals
+    }
+
+    #[test]
+    fn a_mover_waits_longer_for_its_bucket_than_a_command() {
+        let seconds = |flags: &[&str]| bucket_patience(&globals(flags)).as_secs();
+        assert_eq!([seconds(&[]), seconds(&["--request-timeout=1h"])], [900, 3600]);
     }
 
     #[tokio::test]
@@ -188,7 +195,7 @@ mod tests {
         let progress = Arc::new(Progress::default());
         let fill = async |mode: &str, snapshot: &str| {
             let fill = volume(folder.path(), mode, &[&format!("--snapshot={snapshot}")]);
-            fill.fill(&globals(), &progress).await.map_err(|failure| failure.text())
+            fill.fill(&globals(&[]), &progress).await.map_err(|failure| failure.text())
         };
         // The volume scratch of the pod web-0.
         let result = fill("Filesystem", "39bc96795aaf31cc568c96dc224ddf78").await.unwrap();

@@ -2,6 +2,7 @@
 //! snapshot makes of odd trees.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod away;
 mod checkpoints;
 mod device;
 mod existing;

@@ -8,7 +8,7 @@ use lifeboat_api::Duration;
 use lifeboat_api::well_known::{VARIABLE_MOVER_ATTEMPT, VARIABLE_SCRATCH};
 use lifeboat_bucket::Gates;
 use lifeboat_client::Client;
-use lifeboat_mover::protocol::{AccessPoint, TERMINATION_FILE, VolumeMode};
+use lifeboat_mover::protocol::{AccessPoint, BUCKET_PATIENCE, TERMINATION_FILE, VolumeMode};
 use lifeboat_provider::ProviderSettings;
 use lifeboat_terminal::flags;
 use lifeboat_terminal::flags::globals::Globals;
@@ -55,6 +55,11 @@ pub(crate) struct PodArgs {
     /// A folder for what memory cannot hold
     #[arg(long, env = VARIABLE_SCRATCH, value_name = "DIRECTORY", hide = true)]
     scratch: Option<PathBuf>,
+}
+
+/// The time for which a mover tries one operation of its bucket: longer than that of a command, unless the flags say more.
+pub(crate) fn bucket_patience(globals: &Globals) -> std::time::Duration {
+    globals.patience().max(BUCKET_PATIENCE)
 }
 
 /// The mode of a volume, in the words of Kubernetes.
@@ -148,7 +153,7 @@ impl PodArgs {
             client: Client { cluster, namespace: globals.namespace.clone() },
             clock: clock(),
             random: random(),
-            storage: ProviderSettings { directory_root, gates: Gates::default(), patience: globals.patience() },
+            storage: ProviderSettings { directory_root, gates: Gates::default(), patience: bucket_patience(globals) },
             scratch,
             termination_file: self.termination_file.clone(),
             threads: std::thread::available_parallelism().map_or(1, NonZero::get),

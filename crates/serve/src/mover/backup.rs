@@ -46,13 +46,13 @@ async fn save<R: BackupResource>(work: Work<'_, R>) -> Result<Done, Failure> {
     found.ensure(env.threads).await?;
     let repository = found.open(env.threads).await?;
     let attempt = format!("save the volume {}", volume.by_path);
-    let failed = |e: KopiaError| Failure::new(&attempt, e);
+    let failed = |e: KopiaError| Failure::of_bucket(&attempt, &e);
     let writer = repository.writer(write_options(env)).await.map_err(failed)?;
     let options = options(env, &source);
     let files_at_once = options.files_at_once.unwrap_or(env.threads);
     set_policy(&writer, &options.source, files_at_once).await.map_err(failed)?;
     let saved = snapshot(&writer, Path::new(&volume.by_path), options, work.progress).await;
-    let report = saved.map_err(|e| Failure::new(&attempt, e))?;
+    let report = saved.map_err(|e| Failure::of_bucket(&attempt, &e))?;
     if report.failed.count > 0 && !is_of_file_system(&report.failed) {
         let lost = named(&report.failed.first, report.failed.count);
         let kept = forget(&writer, &report.id).await;

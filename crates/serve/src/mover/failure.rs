@@ -1,7 +1,12 @@
 //! The failure of a transfer, and its text.
 
-use lifeboat_mover::protocol::{CANCELED, LOST_SIGHT, REPLACED, TERMINATION_LIMIT};
+use lifeboat_bucket::BucketError;
+use lifeboat_kopia::KopiaError;
+use lifeboat_mover::MoverError;
+use lifeboat_mover::protocol::{BUCKET_AWAY, CANCELED, LOST_SIGHT, REPLACED, TERMINATION_LIMIT};
+use lifeboat_repository::RepositoryError;
 use serde::Serialize;
+use std::fmt::Display;
 
 /// The reason for which a transfer did not come to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,6 +15,8 @@ pub(crate) enum Failure {
     Canceled(String),
     /// It failed.
     Failed(String),
+    /// The bucket was away for longer than it is waited for: another attempt may go on.
+    BucketAway(String),
     /// Another mover was begun in its place.
     Replaced,
     /// Another one may have been begun: its resource could not be seen.
@@ -17,21 +24,62 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    pub(crate) fn new(attempt: &str, why: impl std::fmt::Display) -> Self {
+    pub(crate) fn new(attempt: &str, why: impl Display) -> Self {
         Self::Failed(format!("cannot {attempt}: {why}"))
     }
 
-    /// The text for a termination message. That of a cancellation ends as node agents expect it.
+    /// As [`Failure::new`], for errors that may be those of a bucket.
+    pub(crate) fn of_bucket(attempt: &str, why: &impl OfBucket) -> Self {
+        match why.is_bucket_away() {
+            true => Self::BucketAway(format!("cannot {attempt}: {why}")),
+            false => Self::new(attempt, why),
+        }
+    }
+
+    /// The text for a termination message. Those of a cancellation and of a bucket that is away end as node agents expect it.
     pub(crate) fn text(&self) -> String {
         match self {
             Self::Failed(text) => cut(text, TERMINATION_LIMIT),
             Self::Replaced => REPLACED.to_owned(),
             Self::LostSight => LOST_SIGHT.to_owned(),
-            Self::Canceled(done) => {
-                let most = TERMINATION_LIMIT - CANCELED.len() - 2;
-                format!("{}: {CANCELED}", cut(done, most))
-            }
+            Self::Canceled(done) => ending(done, CANCELED),
+            Self::BucketAway(text) => ending(text, BUCKET_AWAY),
         }
+    }
+}
+
+/// A text that is cut so far that its end has room.
+fn ending(text: &str, end: &str) -> String {
+    format!("{}: {end}", cut(text, TERMINATION_LIMIT.saturating_sub(end.len() + 2)))
+}
+
+/// An error that may be that of a bucket.
+pub(crate) trait OfBucket: Display {
+    /// Returns true where the bucket did not answer for as long as it was tried.
+    fn is_bucket_away(&self) -> bool;
+}
+
+impl OfBucket for BucketError {
+    fn is_bucket_away(&self) -> bool {
+        self.is_retryable()
+    }
+}
+
+impl OfBucket for KopiaError {
+    fn is_bucket_away(&self) -> bool {
+        Self::is_bucket_away(self)
+    }
+}
+
+impl OfBucket for MoverError {
+    fn is_bucket_away(&self) -> bool {
+        Self::is_bucket_away(self)
+    }
+}
+
+impl OfBucket for RepositoryError {
+    fn is_bucket_away(&self) -> bool {
+        Self::is_bucket_away(self)
     }
 }
 
@@ -64,7 +112,34 @@ pub(crate) fn cut(text: &str, most: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lifeboat_mover::protocol::{PodEnd, RestoreResult, pod_end};
+    use lifeboat_bucket::ErrorKind;
+    use lifeboat_mover::protocol::{PodEnd, RestoreResult, is_ended_from_outside, pod_end};
+
+    #[test]
+    fn a_bucket_that_is_away_is_told_from_one_that_refuses() {
+        let error = |kind| BucketError {
+            kind,
+            operation: "put",
+            key: "q1".to_owned(),
+            store: "s3://b".to_owned(),
+            message: "é".repeat(TERMINATION_LIMIT),
+            source: None,
+        };
+        let text_of = |kind| Failure::of_bucket("save it", &MoverError::from(KopiaError::from(error(kind)))).text();
+        for (kind, is_away) in [
+            (ErrorKind::Transient, true),
+            (ErrorKind::Throttled, true),
+            (ErrorKind::Denied, false),
+            (ErrorKind::NotFound, false),
+            (ErrorKind::Other, false),
+        ] {
+            let text = text_of(kind);
+            assert_eq!((is_ended_from_outside(&text), text.len() <= TERMINATION_LIMIT), (is_away, true), "{kind:?}");
+            assert!(text.starts_with("cannot save it: cannot put \"q1\" in s3://b: "), "{text}");
+        }
+        let other = Failure::of_bucket("open it", &RepositoryError::from(KopiaError::Cancelled));
+        assert_eq!(other, Failure::new("open it", KopiaError::Cancelled));
+    }
 
     #[test]
     fn a_long_text_is_cut_and_a_cancellation_still_ends_as_one() {

@@ -79,7 +79,7 @@ pub(super) async fn perform<R: MoverResource>(
                     events.tell(reason::CANCELING, &text).await;
                     events.tell(reason::CANCELED, &text).await;
                 }
-                Failure::Failed(_) => events.tell(reason::FAILED, &text).await,
+                Failure::Failed(_) | Failure::BucketAway(_) => events.tell(reason::FAILED, &text).await,
             }
             events.tell(reason::STOPPED, "the transfer has ended").await;
             Ok(written)
