@@ -5,6 +5,7 @@
 //! keeps all of them busy. An entry that cannot be read is named in its directory and in the report, and hides no other.
 //! From time to time what is done is kept as a checkpoint, from which a later run goes on.
 
+mod attributes;
 mod checkpoint;
 mod directory;
 mod document;
@@ -37,6 +38,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio::sync::Notify;
 
+pub use attributes::LostAttributes;
 pub use options::{Checkpoints as CheckpointTimes, Named, SnapshotOptions, SnapshotReport};
 
 /// Checkpoints of others than this run that are younger may be of one that is under way.

@@ -1,5 +1,6 @@
 //! Files and symlinks on their way into the repository.
 
+use super::attributes::FoundAttributes;
 use super::directory::{Directory, SharedWriter};
 use super::entry::Kind;
 use super::policies::Settings;
@@ -117,6 +118,7 @@ async fn save_whole(
     } else {
         count_file(run, length, 1);
     }
+    run.lost_attributes.add(read.attributes);
     if read.has_changed {
         let expected = read.stat.as_ref().map_or(0, |stat| u64::try_from(stat.st_size).unwrap_or_default());
         note_change(run, directory, &item.name, ReadLength { read: length, expected });
@@ -152,6 +154,7 @@ fn note_change(run: &Run, directory: &Directory, name: &OsStr, length: ReadLengt
 struct LongFile {
     saved: SavedFile,
     opened: Arc<Opened>,
+    attributes: FoundAttributes,
     /// True where it was changed while it was read, or ended before its length.
     has_changed: bool,
 }
@@ -182,8 +185,9 @@ pub(super) async fn save_long(run: &Arc<Run>, directory: &Arc<Directory>, at: us
             let why = "it was cut while it was read: what was read of its parts does not fit together";
             directory.fail_file(run, &item.name, &Failed::Because(why.to_owned()));
         }
-        Ok(LongFile { saved, opened, has_changed }) => {
+        Ok(LongFile { saved, opened, attributes, has_changed }) => {
             count_file(run, saved.length, saved.parts);
+            run.lost_attributes.add(attributes);
             if has_changed {
                 note_change(run, directory, &item.name, ReadLength { read: saved.length, expected: opened.size() });
             }
@@ -228,13 +232,13 @@ async fn read_long(
         let opened = opened.clone();
         move || {
             opened.forget();
-            opened.has_changed()
+            opened.has_changed().map(|has_changed| (has_changed, opened.attributes()))
         }
     });
     Ok(match (saved, ended.await?) {
-        (Ok(saved), Ok(has_changed)) => {
+        (Ok(saved), Ok((has_changed, attributes))) => {
             let has_changed = has_changed || saved.length < opened.size();
-            Ok(LongFile { saved, opened, has_changed })
+            Ok(LongFile { saved, opened, attributes, has_changed })
         }
         (Err(failed), _) | (_, Err(failed)) => Err(failed),
     })

@@ -1,5 +1,6 @@
 //! Options and the report of a snapshot.
 
+use super::attributes::LostAttributes;
 use crate::Totals;
 use crate::restore::EntryFailure;
 use lifeboat_kopia::content::writer::Written;
@@ -102,6 +103,8 @@ pub struct SnapshotReport {
     /// Entries that were deleted or replaced after their directory was listed and before they were read: they are not in the
     /// snapshot, as if they had gone a moment before.
     pub vanished: Named,
+    /// The numbers of entries with hard links, access control lists and extended attributes, which no snapshot has.
+    pub lost_attributes: LostAttributes,
     /// Sockets, pipes and devices, of which a snapshot has none.
     pub special: Named,
     /// Directories that say of themselves that they are caches: they are in the snapshot without what is in them, as in those

@@ -1,5 +1,6 @@
 //! Bytes of files and devices, as far as they are there: holes are not read.
 
+use super::attributes::FoundAttributes;
 use super::entry::{REPLACED, gone, modified};
 use crate::failure::Failed;
 use crate::handles::open_beneath;
@@ -68,6 +69,11 @@ impl Opened {
         Ok(seen(&now) != seen(&self.stat))
     }
 
+    /// The attributes of the file that a snapshot does not have.
+    pub(super) fn attributes(&self) -> FoundAttributes {
+        FoundAttributes::of(&self.file)
+    }
+
     /// Lets the system forget its pages, which nobody else may want.
     pub(super) fn forget(&self) {
         let _ = fadvise(&self.file, 0, None, Advice::DontNeed);
@@ -80,6 +86,8 @@ pub(super) struct Whole {
     pub(super) bytes: Bytes,
     /// Its state before it was read; `None` for a symlink.
     pub(super) stat: Option<Stat>,
+    /// The attributes that a snapshot does not have; those of a symlink are not asked.
+    pub(super) attributes: FoundAttributes,
     /// True where it was changed both times while it was read, or ended before its length.
     pub(super) has_changed: bool,
 }
@@ -111,7 +119,8 @@ fn once(directory: &File, name: &OsStr, most: u64) -> Result<Option<Whole>, Fail
     }
     let has_changed = length < opened.size() || opened.has_changed()?;
     opened.forget();
-    Ok(Some(Whole { bytes: bytes.into(), stat: Some(opened.stat), has_changed }))
+    let attributes = opened.attributes();
+    Ok(Some(Whole { bytes: bytes.into(), stat: Some(opened.stat), attributes, has_changed }))
 }
 
 /// Reads the target of a symlink.
@@ -119,7 +128,8 @@ pub(super) fn link(directory: &File, name: &OsStr) -> Result<Whole, Failed> {
     let is_link = |stat: &Stat| FileType::from_raw_mode(stat.st_mode).is_symlink();
     let target = readlinkat(directory, name, Vec::new());
     let target = target.map_err(|e| gone(directory, name, is_link, Failed::to("read the symlink")(e)))?;
-    Ok(Whole { bytes: target.into_bytes().into(), stat: None, has_changed: false })
+    let bytes = target.into_bytes().into();
+    Ok(Whole { bytes, stat: None, attributes: FoundAttributes::default(), has_changed: false })
 }
 
 /// Reads a range, or up to the end of the file in it.

@@ -1,5 +1,6 @@
 //! The state of one snapshot that all its parts share.
 
+use super::attributes::LostCounts;
 use super::options::{Named, SnapshotOptions, SnapshotReport};
 use super::policies::Policies;
 use super::whole::WholeObjects;
@@ -31,6 +32,7 @@ pub(super) struct Run {
     pub(super) limits: RunLimits,
     pub(super) whole: WholeObjects,
     pub(super) counts: Counts,
+    pub(super) lost_attributes: LostCounts,
     notes: Mutex<Notes>,
 }
 
@@ -98,6 +100,7 @@ impl Run {
             },
             whole: WholeObjects::default(),
             counts: Counts::default(),
+            lost_attributes: LostCounts::default(),
             notes: Mutex::default(),
         }
     }
@@ -168,6 +171,7 @@ impl Run {
             passed_over: notes.passed_over,
             changed: notes.changed,
             vanished: notes.vanished,
+            lost_attributes: self.lost_attributes.totals(),
             special: notes.special,
             caches: notes.caches,
             refused: notes.refused,

@@ -4,6 +4,7 @@
 //! Directories below one another are walked side by side as far as there is room for that. A listing of a million entries
 //! takes 150 MB. In memory are those of the directories on the way to where the walk is, and of at most 16 beside.
 
+use super::attributes::FoundAttributes;
 use super::directory::Directory;
 use super::document::{Unfinished, write};
 use super::entry::{Entry, Kind, each};
@@ -98,6 +99,7 @@ async fn save_listed(
 fn list(run: &Run, directory: &Directory, above: &Arc<Rules>) -> Result<(Vec<Entry>, Arc<Rules>), Failed> {
     let (file, stat) = directory.open(run)?;
     directory.state().itself.set_attributes(&stat);
+    run.lost_attributes.add(FoundAttributes::of(&file));
     let policy = &directory.settings.policy;
     let own = directory.path.is_empty() || run.policies.at(|| directory.path.clone()).is_some();
     let own = own.then_some(&policy.files);
@@ -142,7 +144,12 @@ fn list(run: &Run, directory: &Directory, above: &Arc<Rules>) -> Result<(Vec<Ent
             return refuse("it is on another file system, and the policy wants one".to_owned());
         }
         match Entry::of(name, &stat) {
-            Ok(entry) => entries.push(entry),
+            Ok(entry) => {
+                if entry.kind != Kind::Directory && stat.st_nlink > 1 {
+                    run.lost_attributes.add_hard_link();
+                }
+                entries.push(entry);
+            }
             Err(kind) => note_special(run, directory, name, kind),
         }
     })?;

@@ -9,8 +9,8 @@ use lifeboat_kopia::format::directory::{EntryType, Summary};
 use lifeboat_kopia::format::repository::NewRepository;
 use lifeboat_kopia::object;
 use lifeboat_kopia::snapshot::entry_at;
-use lifeboat_mover::snapshot::{Named, SnapshotOptions};
-use rustix::fs::{CWD, FileType, Mode, OFlags, mkdirat, mknodat, openat};
+use lifeboat_mover::snapshot::{LostAttributes, Named, SnapshotOptions};
+use rustix::fs::{CWD, FileType, Mode, OFlags, XattrFlags, fsetxattr, mkdirat, mknodat, openat};
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
@@ -45,6 +45,30 @@ async fn sockets_and_pipes_are_told_and_hide_nothing() {
     assert_eq!(names(&report.special), [("d/pipe", "it is a named pipe"), ("socket", "it is a socket")]);
     let restored = ground.restored(&repository, report.document.root.as_ref().unwrap()).await;
     assert_eq!(restored.keys().collect::<Vec<_>>(), ["", "d", "d/file"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_format_does_not_have_is_counted() {
+    let ground = Written::new().await;
+    let tree = ground.tree();
+    fs::create_dir_all(tree.join("d")).unwrap();
+    for (name, size) in [("small", 1), ("long", 1 << 20), ("plain", 1)] {
+        fs::write(tree.join(name), vec![7; size]).unwrap();
+    }
+    fs::hard_link(tree.join("plain"), tree.join("d/link")).unwrap();
+    // Not every file system has them.
+    let set = |name: &str| {
+        let file = File::open(tree.join(name)).unwrap();
+        u64::from(fsetxattr(&file, "user.origin", b"x", XattrFlags::empty()).is_ok())
+    };
+    let (files, directories) = (set("small") + set("long"), set("d"));
+    let repository = ground.open().await;
+    let report = ground.take(&repository).await;
+    let expected = LostAttributes { hard_links: 2, access_lists: 0, extended_attributes: files + directories };
+    assert_eq!(report.lost_attributes, expected);
+    // Files that are taken over are not asked.
+    let again = ground.take(&repository).await;
+    assert_eq!(again.lost_attributes, LostAttributes { extended_attributes: directories, ..expected });
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -181,7 +181,8 @@ fn differences(report: &SnapshotReport, most: usize) -> Vec<String> {
         let first = entries.first.get(..most).unwrap_or(&entries.first);
         format!("{} {text}: {}", entries.count, named(first, entries.count))
     };
-    kinds.into_iter().filter(|(entries, _)| entries.count > 0).map(sentence).collect()
+    let named = kinds.into_iter().filter(|(entries, _)| entries.count > 0).map(sentence);
+    named.chain(report.lost_attributes.sentences()).collect()
 }
 
 #[cfg(test)]
@@ -193,6 +194,7 @@ mod tests {
     use lifeboat_kopia::format::time::UnixNanos;
     use lifeboat_mover::Totals;
     use lifeboat_mover::restore::EntryFailure;
+    use lifeboat_mover::snapshot::LostAttributes;
     use std::collections::BTreeMap;
 
     /// The report of a snapshot with all that was there.
@@ -218,6 +220,7 @@ mod tests {
             passed_over: Named::default(),
             changed: Named::default(),
             vanished: Named::default(),
+            lost_attributes: LostAttributes::default(),
             special: Named::default(),
             caches: Named::default(),
             refused: Named::default(),
@@ -238,12 +241,14 @@ mod tests {
         assert_eq!(differences(&whole(), NAMED), Vec::<String>::new());
         let vanished = entries(3, &["log.1", "log.2"], "it was deleted before it was read");
         let changed = entries(4, &["a", "b", "c", "d"], "it was changed each time while it was read");
-        let report = SnapshotReport { vanished, changed, ..whole() };
+        let lost_attributes = LostAttributes { hard_links: 1204, ..LostAttributes::default() };
+        let report = SnapshotReport { vanished, changed, lost_attributes, ..whole() };
         let expected = [
             "4 files changed while they were read: the snapshot has them as they were read last: a: it was changed each time \
              while it was read; b: it was changed each time while it was read; and 2 more",
             "3 entries were deleted or replaced while the volume was read, and are not in the snapshot: log.1: it was deleted \
              before it was read; log.2: it was deleted before it was read; and 1 more",
+            "1204 files have hard links: they come back as separate files",
         ];
         assert_eq!((report.is_whole(), differences(&report, 2)), (true, expected.map(str::to_owned).to_vec()));
     }

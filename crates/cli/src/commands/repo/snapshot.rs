@@ -120,7 +120,7 @@ impl SnapshotArgs {
                 writeln!(notes, "{}: and {more} more {}", sort.word, sort.more)?;
             }
         }
-        for warning in &report.warnings {
+        for warning in report.warnings.iter().chain(&report.lost_attributes.sentences()) {
             writeln!(notes, "warning: {}", printable(warning))?;
         }
         writeln!(notes, "{}", summary(report))?;
@@ -168,7 +168,7 @@ fn summary(report: &SnapshotReport) -> String {
 /// The report as JSON.
 fn value(report: &SnapshotReport) -> Value {
     let document = &report.document;
-    let (source, written) = (&document.source, &report.written);
+    let (source, written, lost) = (&document.source, &report.written, &report.lost_attributes);
     let root = document.root.as_ref();
     let below = root.and_then(|root| root.summary.as_ref());
     let mut value = json!({
@@ -192,6 +192,11 @@ fn value(report: &SnapshotReport) -> Value {
         "parents": report.parents,
         "checkpoints": report.checkpoints,
         "warnings": report.warnings,
+        "lostAttributes": {
+            "hardLinks": lost.hard_links,
+            "accessLists": lost.access_lists,
+            "extendedAttributes": lost.extended_attributes,
+        },
     });
     for (sort, named) in sorts(report) {
         let first: Vec<_> = named.first.iter().map(|entry| json!({"path": entry.path, "reason": entry.why})).collect();
