@@ -200,6 +200,13 @@ fn what_is_installed_works_and_goes() {
     let refused = ground.run(&[&["install", "--dry-run", "--node-agent-configmap", "nope"], &flags[..]].concat());
     assert_eq!(refused.code, 1, "{refused:?}");
     assert!(refused.err.contains("--node-agent-configmap nope: there is no such ConfigMap"), "{refused:?}");
+    // With this one no node agent would start.
+    let data = json!({"config": r#"{"movers": {"podSecurity": "strict"}}"#});
+    let metadata = json!({"name": "strict", "namespace": "velero"});
+    ground.create(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}));
+    let refused = ground.run(&[&["install", "--dry-run", "--node-agent-configmap", "strict"], &flags[..]].concat());
+    let why = "movers.podSecurity \"strict\" is neither default nor restricted";
+    assert!(refused.code == 1 && refused.err.contains(why), "{refused:?}");
 
     // It works.
     ground.create(&namespace("shop"));

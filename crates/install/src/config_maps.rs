@@ -6,6 +6,7 @@ use crate::read::get;
 use lifeboat_cluster::{Cluster, ClusterError};
 use lifeboat_object::ApiResource;
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 
 /// The form of a value. Null is an absent value everywhere, as in Go; unknown fields are of no interest.
 enum Shape {
@@ -48,6 +49,7 @@ const NODE_AGENT: Shape = Shape::Object(&[
             ("prepareQueueLength", Shape::Number),
         ]),
     ),
+    ("prepareQueueLength", Shape::Number),
     ("loadAffinity", AFFINITY),
     (
         "backupPVC",
@@ -71,10 +73,26 @@ const NODE_AGENT: Shape = Shape::Object(&[
     ("podResources", POD_RESOURCES),
     ("priorityClassName", Shape::Text),
     ("privilegedFsBackup", Shape::Flag),
-    ("cachePVC", Shape::Object(&[("storageClass", Shape::Text), ("residentThresholdInMB", Shape::Number)])),
+    (
+        "cachePVC",
+        Shape::Object(&[
+            ("storageClass", Shape::Text),
+            ("residentThresholdInMB", Shape::Number),
+            ("thresholdInGB", Shape::Number),
+        ]),
+    ),
     ("podLabels", TEXTS),
     ("podAnnotations", TEXTS),
     ("csiSnapshotMetadataServiceConfigs", Shape::Object(&[("saName", Shape::Text)])),
+    (
+        "movers",
+        Shape::Object(&[
+            ("podSecurity", Shape::Text),
+            ("runAsUser", Shape::Number),
+            ("runAsGroup", Shape::Number),
+            ("hostUsers", Shape::Flag),
+        ]),
+    ),
 ]);
 const MAINTENANCE: Shape = Shape::Object(&[
     ("loadAffinity", AFFINITY),
@@ -114,11 +132,17 @@ pub enum ConfigMapError {
     Cluster(#[from] ClusterError),
 }
 
+/// Reads the data of the node agent's ConfigMap of this name as the agent does. Gives what the agent would warn of, or the reason
+/// for which it would not start.
+pub type ReadNodeAgentConfig = fn(&str, &BTreeMap<String, String>) -> Result<Vec<String>, String>;
+
+const NODE_AGENT_FLAG: &str = "--node-agent-configmap";
+
 /// The ConfigMaps that an installation names, by flag and name, and the form of their values.
 fn named(installation: &Installation) -> Vec<NamedConfigMap<'_>> {
     let settings = &installation.server;
     let all: [(&str, &Option<String>, DataForm); 3] = [
-        ("--node-agent-configmap", &installation.node_agent_config_map, NODE_AGENT_FORM),
+        (NODE_AGENT_FLAG, &installation.node_agent_config_map, NODE_AGENT_FORM),
         ("--repo-maintenance-job-configmap", &settings.maintenance_config_map, MAINTENANCE_FORM),
         ("--backup-repository-configmap", &settings.repository_config_map, REPOSITORY_FORM),
     ];
@@ -152,20 +176,37 @@ pub fn names_config_maps(installation: &Installation) -> bool {
     !named(installation).is_empty()
 }
 
-/// Refuses an installation whose ConfigMaps are missing or cannot be read. It only reads, and may be dropped at any time.
+/// Refuses an installation whose ConfigMaps are missing or cannot be read. It only reads, and may be dropped at any time. Gives
+/// warnings about what has no effect.
 ///
 /// # Errors
 /// [`ConfigMapError`] for the first ConfigMap that cannot be used, or when the cluster cannot be asked.
-pub async fn check_config_maps(cluster: &Cluster, installation: &Installation) -> Result<(), ConfigMapError> {
+pub async fn check_config_maps(
+    cluster: &Cluster,
+    installation: &Installation,
+    read_node_agent: ReadNodeAgentConfig,
+) -> Result<Vec<String>, ConfigMapError> {
     let maps = ApiResource::new("", "v1", "configmaps", "ConfigMap");
     let namespace = &installation.namespace;
+    let mut warnings = Vec::new();
     for NamedConfigMap { flag, name, form } in named(installation) {
         let Some(map) = get(cluster, &maps, Some(namespace), name).await? else {
             return Err(ConfigMapError::Missing { flag, name: name.to_owned(), namespace: namespace.clone() });
         };
-        check_data(&map, form).map_err(|why| ConfigMapError::Unreadable { flag, name: name.to_owned(), why })?;
+        let unreadable = |why| ConfigMapError::Unreadable { flag, name: name.to_owned(), why };
+        check_data(&map, form).map_err(unreadable)?;
+        if flag == NODE_AGENT_FLAG {
+            let told = read_node_agent(name, &texts(&map)).map_err(unreadable)?;
+            warnings.extend(told.into_iter().map(|warning| format!("{flag} {name}: {warning}")));
+        }
     }
-    Ok(())
+    Ok(warnings)
+}
+
+/// The data of a ConfigMap.
+fn texts(map: &Value) -> BTreeMap<String, String> {
+    let data = map["data"].as_object().into_iter().flatten();
+    data.map(|(key, text)| (key.clone(), text.as_str().unwrap_or_default().to_owned())).collect()
 }
 
 /// The keys of a ConfigMap that count.
@@ -282,6 +323,8 @@ mod tests {
             (r#"{"backupPVC": {"fast": {"readOnly": "yes"}}}"#, "config.backupPVC.fast.readOnly is not true or false"),
             (r#"{"loadAffinity": {}}"#, "config.loadAffinity is not a list"),
             (r#"{"podLabels": {"a": 1}}"#, "config.podLabels.a is not a text"),
+            (r#"{"movers": {"runAsUser": "1000"}}"#, "config.movers.runAsUser is not a whole number"),
+            (r#"{"movers": {"hostUsers": "false"}}"#, "config.movers.hostUsers is not true or false"),
         ] {
             assert_eq!(node_agent(data).unwrap_err(), why, "{data}");
         }

@@ -49,7 +49,7 @@ pub use apply::send;
 pub use binding::replace_bindings;
 pub use check::{CheckError, check, not_there_yet};
 pub use clock::Clock;
-pub use config_maps::{ConfigMapError, check_config_maps, names_config_maps};
+pub use config_maps::{ConfigMapError, ReadNodeAgentConfig, check_config_maps, names_config_maps};
 pub use differ::{DifferingObject, describe_left};
 pub use error::{InstallError, RemovalError};
 pub use existing::bindings_to_replace;

@@ -6,17 +6,26 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use lifeboat_api::Duration;
 use lifeboat_api::well_known::HOST_PODS;
-use lifeboat_node::{AgentSettings, Names, prepare, run, serve};
+use lifeboat_node::{AgentSettings, Names, NodeAgentConfig, prepare, run, serve};
 use lifeboat_terminal::flags;
 use lifeboat_terminal::flags::globals::Globals;
 use lifeboat_terminal::process::clock::clock;
 use lifeboat_terminal::process::signals::terminated;
 use lifeboat_terminal::process::traces::Traces;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+
+/// Reads the data of the ConfigMap of this name as a node agent does when it starts. Gives the warnings.
+///
+/// # Errors
+/// The reason for which a node agent does not start with it.
+pub fn read_config(name: &str, data: &BTreeMap<String, String>) -> Result<Vec<String>, String> {
+    NodeAgentConfig::parse(name, data).map(|parsed| parsed.warnings).map_err(|e| e.to_string())
+}
 
 /// Commands of the node agent.
 #[derive(Debug, Subcommand)]
@@ -110,5 +119,21 @@ impl NodeAgentArgs {
         };
         ended?;
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_config_map_with_which_no_agent_starts_is_told_from_one_with_warnings() {
+        let read = |text: &str| read_config("c", &BTreeMap::from([("config".to_owned(), text.to_owned())]));
+        let why =
+            r#"error to unmarshall configs from c: movers.podSecurity "strict" is neither default nor restricted"#;
+        assert_eq!(read(r#"{"movers": {"podSecurity": "strict"}}"#), Err(why.to_owned()));
+        let warning = "the key movers.podSecurty is not known and has no effect";
+        assert_eq!(read(r#"{"movers": {"podSecurty": "restricted"}}"#), Ok(vec![warning.to_owned()]));
+        assert_eq!(read(r#"{"movers": {"podSecurity": "restricted"}}"#), Ok(Vec::new()));
     }
 }

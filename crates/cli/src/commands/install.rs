@@ -11,6 +11,7 @@ pub(crate) use flags::{InstallArgs, default_image};
 use jiff::Timestamp;
 use lifeboat_cluster::Cluster;
 use lifeboat_install::{self as install, DEPLOYMENT, InstallStep, Installation};
+use lifeboat_serve::node_agent::read_config;
 use lifeboat_terminal::flags::globals::Globals;
 use lifeboat_terminal::output::print_resource;
 use std::io::Write;
@@ -27,7 +28,7 @@ impl InstallArgs {
         let asks = !self.crds_only && install::names_config_maps(&installation);
         let cluster = if asks || !self.dry_run { Some(globals.connect().await?) } else { None };
         if let Some(cluster) = cluster.as_ref().filter(|_| asks) {
-            install::check_config_maps(cluster, &installation).await?;
+            warn(install::check_config_maps(cluster, &installation, read_config).await?)?;
         }
         let definitions = install::definitions();
         let rest = if self.crds_only { Vec::new() } else { install::objects(&installation) };
