@@ -24,6 +24,7 @@ pub use aead::CipherAlgorithm;
 pub use derive::PasswordKdf;
 pub use hash::HashAlgorithm;
 pub use secret::{Password, Secret};
+pub use zeroize::Zeroizing;
 
 /// The bytes of a hash that are the iv of a content.
 const IV_LENGTH: usize = 16;

@@ -21,6 +21,7 @@ use lifeboat_repository::{RepositoryError, blobs_of, open, repository_clock};
 use lifeboat_terminal::flags::globals::Globals;
 use lifeboat_terminal::process::clock::clock;
 use lifeboat_terminal::process::traces::Traces;
+use std::fs::File;
 use std::num::NonZero;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -29,6 +30,8 @@ use std::time::Duration;
 
 /// The most memory for indexes and for contents that are under way.
 const MEMORY: u64 = 96 << 20;
+/// The most bytes of a file with a password.
+const MAX_PASSWORD: usize = 64 << 10;
 /// The time between two lines of the log with the progress.
 const REPORTS: Duration = Duration::from_secs(10);
 
@@ -113,7 +116,8 @@ impl FillArgs {
         let opened = bucket.open(patience).await.map_err(|e| Failure::of_bucket(&attempt, &e))?;
         let bucket: Arc<dyn BlobStore> = Arc::new(Retried::new(opened, patience));
         let file = &self.password_file;
-        let password = std::fs::read_to_string(file)
+        let password = File::open(file)
+            .and_then(|opened| Password::read(opened, MAX_PASSWORD))
             .map_err(|e| Failure::new(&format!("read the password of the repository from {}", file.display()), e))?;
         let clock = clock();
         let options = OpenOptions {
@@ -123,7 +127,7 @@ impl FillArgs {
             threads: std::thread::available_parallelism().map_or(1, NonZero::get),
             indexes: IndexSource::IndexBlobs,
         };
-        open(blobs_of(bucket, namespace), Password::new(password), options).await.map_err(|e| match &e {
+        open(blobs_of(bucket, namespace), password, options).await.map_err(|e| match &e {
             RepositoryError::Kopia(KopiaError::WrongPassword { .. }) => {
                 Failure::new(&attempt, format!("{e}; --password-file of the restore names a file with the right one"))
             }

@@ -37,6 +37,7 @@ use lifeboat_terminal::flags::globals::Globals;
 use lifeboat_terminal::process::clock::clock;
 use lifeboat_terminal::process::random::random;
 use lifeboat_terminal::process::scratch::{ScratchArgs, ScratchFolder};
+use std::fs::File;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -237,16 +238,13 @@ pub(crate) fn kopia_clock() -> lifeboat_kopia::Clock {
 /// Reads a password: a file without a line break at its end.
 pub(crate) fn password(file: &Path) -> Result<Password> {
     let path = file.display();
-    let text =
-        std::fs::read_to_string(file).with_context(|| format!("read the password of the repository from {path}"))?;
-    if text.len() > MAX_PASSWORD {
-        bail!("{path} is too long for a password: it has {} bytes", text.len());
-    }
-    let text = text.strip_suffix('\n').map_or(text.as_str(), |line| line.strip_suffix('\r').unwrap_or(line));
-    if text.is_empty() {
+    let read = File::open(file).and_then(|opened| Password::read(opened, MAX_PASSWORD));
+    let password = read.with_context(|| format!("read the password of the repository from {path}"))?;
+    let password = password.without_line_break();
+    if password.as_bytes().is_empty() {
         bail!("{path} is empty: it has to hold the password of the repository");
     }
-    Ok(Password::new(text.to_owned()))
+    Ok(password)
 }
 
 /// The part of a location's bucket that holds the repository of a namespace, and its format. Where both are there, and none

@@ -1,6 +1,7 @@
 //! Passwords and key material in memory that is zeroed.
 
 use std::fmt;
+use std::io::{Error, ErrorKind, Read};
 use zeroize::Zeroizing;
 
 /// A password; zeroed when dropped, never printed.
@@ -11,6 +12,50 @@ impl Password {
     /// Takes a password. The caller's copies are the caller's.
     pub fn new(password: String) -> Self {
         Self(Zeroizing::new(password))
+    }
+    /// Takes the bytes of a password. `None` where they are not UTF-8: they are zeroed then, too.
+    pub fn from_bytes(bytes: Vec<u8>) -> Option<Self> {
+        match String::from_utf8(bytes) {
+            Ok(text) => Some(Self::new(text)),
+            Err(e) => {
+                drop(Zeroizing::new(e.into_bytes()));
+                None
+            }
+        }
+    }
+    /// Reads a password of at most so many bytes, and leaves no copy of it behind.
+    ///
+    /// # Errors
+    /// Errors of the source; a longer text; a text that is not UTF-8.
+    pub fn read(from: impl Read, most: usize) -> Result<Self, Error> {
+        let limit = u64::try_from(most).unwrap_or(u64::MAX).saturating_add(1);
+        // There is more room than is ever read: a buffer that grows would leave its old bytes behind.
+        let mut bytes = Zeroizing::new(Vec::<u8>::with_capacity(most.saturating_add(2)));
+        from.take(limit).read_to_end(&mut bytes)?;
+        if bytes.len() > most {
+            let why = format!("it has more than {most} bytes: that is no password");
+            return Err(Error::new(ErrorKind::InvalidData, why));
+        }
+        let password = Self::from_bytes(std::mem::take(&mut *bytes));
+        password.ok_or_else(|| Error::new(ErrorKind::InvalidData, "it is not UTF-8"))
+    }
+    /// The same one without a line break at its end.
+    #[must_use]
+    pub fn without_line_break(mut self) -> Self {
+        let line = self.0.strip_suffix('\n').map(|line| line.strip_suffix('\r').unwrap_or(line).len());
+        if let Some(length) = line {
+            self.0.truncate(length);
+        }
+        self
+    }
+    /// The same one without white space at both ends.
+    #[must_use]
+    pub fn trimmed(mut self) -> Self {
+        let end = self.0.trim_end().len();
+        self.0.truncate(end);
+        let start = end - self.0.trim_start().len();
+        drop(self.0.drain(..start));
+        self
     }
     /// The bytes from which keys are derived.
     pub fn as_bytes(&self) -> &[u8] {

@@ -41,6 +41,29 @@ fn bytes(hex: &str) -> Vec<u8> {
 }
 
 #[test]
+fn a_password_is_read_and_trimmed_where_it_lies() {
+    let text = |password: Password| String::from_utf8(password.as_bytes().to_vec()).unwrap();
+    let read = |bytes: &[u8], most| Password::read(bytes, most).map(text).map_err(|e| e.to_string());
+    assert_eq!(read(b"secret\n", 7), Ok("secret\n".to_owned()));
+    assert_eq!(read(b"secret\n", 6), Err("it has more than 6 bytes: that is no password".to_owned()));
+    assert_eq!(read(b"secret\xff", 7), Err("it is not UTF-8".to_owned()));
+    for (whole, line, trimmed) in [
+        ("secret", "secret", "secret"),
+        (" se cret \r\n", " se cret ", "se cret"),
+        ("secret\n\n", "secret\n", "secret"),
+        ("\t\n", "\t", ""),
+        ("", "", ""),
+    ] {
+        let password = || Password::new(whole.to_owned());
+        assert_eq!((text(password().without_line_break()), text(password().trimmed())), (line.into(), trimmed.into()));
+        // No other place in memory has it.
+        let before = password();
+        let at = before.as_bytes().as_ptr();
+        assert_eq!(before.without_line_break().trimmed().as_bytes().as_ptr(), at, "{whole:?}");
+    }
+}
+
+#[test]
 fn a_password_gives_the_keys_of_kopia() {
     let vectors = [
         (

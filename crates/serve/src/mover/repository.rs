@@ -39,10 +39,10 @@ impl<'a> VolumeRepository<'a> {
         let bucket = bucket.map_err(|e| Failure::new(&attempt, e))?;
         let (name, key) = (SECRET_REPOSITORY, KEY_REPOSITORY_PASSWORD);
         let password = client.secret(name, key).await.map_err(|e| Failure::new(&attempt, e))?;
-        let password = String::from_utf8(password)
-            .map_err(|_| Failure::new(&attempt, format!("the password in Secret {name} is no text")))?;
+        let password = Password::from_bytes(password)
+            .ok_or_else(|| Failure::new(&attempt, format!("the password in Secret {name} is no text")))?;
         let blobs = blobs_of(bucket, namespace);
-        Ok(Self { env, namespace, location: found, blobs, password: Password::new(password) })
+        Ok(Self { env, namespace, location: found, blobs, password })
     }
 
     /// Makes the repository and its resource where they are missing: a backup may be the first of its namespace.

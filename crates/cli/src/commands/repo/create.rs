@@ -6,7 +6,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use lifeboat_bucket::BlobStore;
 use lifeboat_kopia::blobs::layout::Layout;
-use lifeboat_kopia::crypto::{CipherAlgorithm, HashAlgorithm};
+use lifeboat_kopia::crypto::{CipherAlgorithm, HashAlgorithm, Zeroizing};
 use lifeboat_kopia::format::repository::NewRepository;
 use lifeboat_kopia::splitter::SplitterAlgorithm;
 use lifeboat_kopia::{KopiaError, Repository};
@@ -170,14 +170,16 @@ async fn open(location: Location<'_>, globals: &Globals) -> Result<(Arc<dyn Blob
 /// Writes a random password into a file that nobody else may read.
 fn make_password(file: &Path) -> Result<()> {
     let attempt = || format!("write a new password into {}", file.display());
-    let mut bytes = [0; PASSWORD_BYTES];
-    random()(&mut bytes);
+    let mut bytes = Zeroizing::new([0_u8; PASSWORD_BYTES]);
+    random()(&mut *bytes);
+    let mut password = Zeroizing::new([0_u8; 2 * PASSWORD_BYTES]);
+    hex::encode_to_slice(&*bytes, &mut *password).with_context(attempt)?;
     let opened = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file);
     let mut opened = match opened {
         Err(e) if e.kind() == ErrorKind::AlreadyExists => bail!("{} was made meanwhile: try again", file.display()),
         opened => opened.with_context(attempt)?,
     };
-    opened.write_all(format!("{}\n", hex::encode(bytes)).as_bytes()).with_context(attempt)?;
+    opened.write_all(&*password).and_then(|()| opened.write_all(b"\n")).with_context(attempt)?;
     opened.sync_all().with_context(attempt)
 }
 

@@ -1,7 +1,7 @@
 //! A new password, typed at the terminal.
 
 use anyhow::{Context, Result, bail};
-use lifeboat_kopia::crypto::Password;
+use lifeboat_kopia::crypto::{Password, Zeroizing};
 use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
 use std::fs::File;
 use std::io::{Read, Write};
@@ -61,7 +61,7 @@ impl Drop for HiddenInput {
 /// Reads a password up to Enter. Backspace takes back a character, Ctrl-U all of them.
 fn read_typed(input: &mut impl Read) -> Result<Password> {
     // It never grows, so that no copy of it is left behind.
-    let mut typed = Vec::with_capacity(MAX_TYPED);
+    let mut typed = Zeroizing::new(Vec::<u8>::with_capacity(MAX_TYPED));
     loop {
         let mut byte = [0];
         if input.read(&mut byte).context("read the new password")? == 0 {
@@ -84,7 +84,7 @@ fn read_typed(input: &mut impl Read) -> Result<Password> {
     if typed.is_empty() {
         bail!("nothing was changed: the new password is empty");
     }
-    String::from_utf8(typed).map(Password::new).ok().context("nothing was changed: the new password is not UTF-8")
+    Password::from_bytes(std::mem::take(&mut *typed)).context("nothing was changed: the new password is not UTF-8")
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use lifeboat_api::well_known::{KEY_REPOSITORY_PASSWORD, LABEL_COMPONENT, SECRET_
 use lifeboat_api::{BackupRepository, BackupStorageLocation};
 use lifeboat_bucket::{BlobStore, Entry, ListOptions};
 use lifeboat_cluster::WriteBody;
-use lifeboat_kopia::crypto::Password;
+use lifeboat_kopia::crypto::{Password, Zeroizing};
 use lifeboat_object::{ApiResource, chain};
 use lifeboat_repository::{DEFAULT_PASSWORD, RepositoryError, blobs_of, ensure};
 use serde_json::{Value, json};
@@ -54,22 +54,26 @@ async fn read(context: &Context) -> Result<Option<Password>, String> {
     let Some(found) = found.map_err(|e| format!("unable to get secret {SECRET_REPOSITORY}: {e}"))? else {
         return Ok(None);
     };
-    let secret: Value =
+    let mut secret: Value =
         serde_json::from_slice(&found).map_err(|e| format!("secret {SECRET_REPOSITORY} is no JSON: {e}"))?;
     let key = KEY_REPOSITORY_PASSWORD;
-    let data = secret["data"][key].as_str().ok_or_else(|| {
-        format!("secret {SECRET_REPOSITORY} has no key {key}: {}", make_it(&context.client.namespace))
-    })?;
-    let decoded = STANDARD.decode(data).map_err(|_| format!("secret {SECRET_REPOSITORY}: key {key} is no base64"))?;
-    let text = String::from_utf8(decoded).map_err(|_| format!("secret {SECRET_REPOSITORY}: key {key} is no text"))?;
-    match text.trim() {
-        "" => Err(format!("secret {SECRET_REPOSITORY}: key {key} is empty: {}", make_it(&context.client.namespace))),
-        text => Ok(Some(Password::new(text.to_owned()))),
+    let Some(Value::String(data)) = secret.pointer_mut(&format!("/data/{key}")).map(Value::take) else {
+        return Err(format!("secret {SECRET_REPOSITORY} has no key {key}: {}", make_it(&context.client.namespace)));
+    };
+    let data = Zeroizing::new(data);
+    let decoded =
+        STANDARD.decode(data.as_bytes()).map_err(|_| format!("secret {SECRET_REPOSITORY}: key {key} is no base64"))?;
+    let password =
+        Password::from_bytes(decoded).ok_or_else(|| format!("secret {SECRET_REPOSITORY}: key {key} is no text"))?;
+    let password = password.trimmed();
+    if password.as_bytes().is_empty() {
+        return Err(format!("secret {SECRET_REPOSITORY}: key {key} is empty: {}", make_it(&context.client.namespace)));
     }
+    Ok(Some(password))
 }
 
 /// A password for repositories of which nobody has told the password.
-async fn choose(context: &Context, location: &BackupStorageLocation) -> Result<String, String> {
+async fn choose(context: &Context, location: &BackupStorageLocation) -> Result<Password, String> {
     let locations: Vec<BackupStorageLocation> =
         context.client.list("").await.map_err(|e| format!("error listing backup storage locations: {e}"))?;
     // That of the repository that is asked for comes first: its failure is the one to tell of.
@@ -88,13 +92,13 @@ async fn choose(context: &Context, location: &BackupStorageLocation) -> Result<S
         let Some(namespace) = first_repository(&*bucket).await.map_err(unknown)? else { continue };
         return of_velero(context, location, bucket, &namespace).await;
     }
-    let mut bytes = [0; RANDOM];
-    (context.env.random.0)(&mut bytes);
+    let mut bytes = Zeroizing::new([0_u8; RANDOM]);
+    (context.env.random.0)(&mut *bytes);
     tracing::info!(
         secret = SECRET_REPOSITORY,
         "a random password of repositories is made: keep a copy of the Secret elsewhere"
     );
-    Ok(URL_SAFE_NO_PAD.encode(bytes))
+    Ok(Password::new(URL_SAFE_NO_PAD.encode(&*bytes)))
 }
 
 /// Velero's password, when it opens this repository.
@@ -103,9 +107,10 @@ async fn of_velero(
     location: &BackupStorageLocation,
     bucket: Arc<dyn BlobStore>,
     namespace: &str,
-) -> Result<String, String> {
+) -> Result<Password, String> {
     let blobs = blobs_of(bucket, namespace);
-    let opened = ensure(blobs, &Password::new(DEFAULT_PASSWORD.to_owned()), &look_options(context)).await;
+    let password = Password::new(DEFAULT_PASSWORD.to_owned());
+    let opened = ensure(blobs, &password, &look_options(context)).await;
     match opened {
         Ok(()) => {
             tracing::info!(
@@ -113,7 +118,7 @@ async fn of_velero(
                 location = location.metadata.name,
                 "the repositories that are there have Velero's password: the Secret is made with it"
             );
-            Ok(DEFAULT_PASSWORD.to_owned())
+            Ok(password)
         }
         Err(error) => {
             let why = if error.is_wrong_password() {
@@ -157,12 +162,12 @@ async fn first_repository(bucket: &dyn BlobStore) -> Result<Option<String>, Stri
 }
 
 /// Makes the Secret. One that is there already stays.
-async fn create(context: &Context, password: &str) -> Result<(), String> {
+async fn create(context: &Context, password: &Password) -> Result<(), String> {
     let client = &context.client;
     let secret = json!({
         "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
         "metadata": {"name": SECRET_REPOSITORY, "namespace": client.namespace, "labels": {LABEL_COMPONENT: "velero"}},
-        "data": {KEY_REPOSITORY_PASSWORD: STANDARD.encode(password)},
+        "data": {KEY_REPOSITORY_PASSWORD: STANDARD.encode(password.as_bytes())},
     });
     let body = WriteBody::of(Bytes::from(secret.to_string()));
     match client.cluster.create(&secrets(), Some(&client.namespace), SECRET_REPOSITORY, body).await {
