@@ -116,6 +116,7 @@ fn what_cannot_be_read_is_named_and_hides_nothing() {
     let ground = ground_with(&[]);
     let tree = ground.path("tree");
     make(&tree, 14);
+    fs::hard_link(tree.join("d1/f1"), tree.join("d1/link")).expect("a link");
     let closed = [tree.join("d0/f7"), tree.join("d3")];
     for path in &closed {
         fs::set_permissions(path, Permissions::from_mode(0o000)).expect("permissions");
@@ -144,6 +145,8 @@ fn what_cannot_be_read_is_named_and_hides_nothing() {
     // Several are read at once.
     named.sort();
     assert_eq!(named, [Some("d0/f7"), Some("d3")], "{report}");
+    let others = (&report["lostAttributes"]["hardLinks"], &report["vanished"]["count"]);
+    assert_eq!(others, (&2.into(), &0.into()), "{report}");
     for path in &closed {
         fs::set_permissions(path, Permissions::from_mode(0o755)).expect("permissions");
     }
