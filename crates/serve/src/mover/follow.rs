@@ -7,10 +7,12 @@ use lifeboat_api::DataPathPhase;
 use lifeboat_client::{Follow, FollowedObject};
 use lifeboat_mover::protocol::SIGHT_LIMIT;
 use std::time::Duration;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
-/// The longest time without a change of a resource that is not in progress yet.
+/// The longest time without a change of a resource that is not prepared yet, and without a look at one that is.
 const PATIENCE: Duration = Duration::from_secs(30 * 60);
+/// The time between two looks at a resource that waits for its turn, beside the states that a watch brings.
+const BETWEEN_TURN_LOOKS: Duration = Duration::from_secs(5 * 60);
 /// The time between two looks at the resource, beside those that a watch brings.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(30);
 /// The longest time for one look.
@@ -18,31 +20,100 @@ const LOOK_LIMIT: Duration = Duration::from_secs(10);
 /// The time between two looks at the clock: a node that was suspended goes on without noticing it.
 const TICK: Duration = Duration::from_secs(5);
 
-/// Waits until the resource is in progress, and gives it.
+/// Waits until the resource is in progress, and gives it. One that is prepared may have to wait for others of its node as long as those take.
 pub(super) async fn until_in_progress<R: MoverResource>(
+    env: &MoverEnv,
     follow: &mut Follow<R>,
     transfer: &Transfer,
 ) -> Result<R, Failure> {
-    let (kind, name) = (R::KIND, &transfer.name);
+    let (kind, name, begun) = (R::KIND, &transfer.name, Instant::now());
+    let mut turn = TurnWait::default();
+    let mut uid: Option<String> = None;
     loop {
-        let next = timeout(PATIENCE, follow.next()).await;
-        let next = next.map_err(|_| {
-            let minutes = PATIENCE.as_secs() / 60;
-            let text =
-                format!("{kind} {name} has not come to phase InProgress, and did not change for {minutes} minutes");
-            Failure::Failed(format!("{text}: look at the log of the node agent of this node"))
-        })?;
-        match next.map_err(|e| Failure::new(&format!("read {kind} {name}"), e))? {
-            FollowedObject::Is(resource) => {
-                if let Some(stop) = stop_of(&resource, transfer) {
-                    return Err(stop.failure(|| "nothing was moved".to_owned()));
-                }
-                if resource.phase() == DataPathPhase::InProgress {
-                    return Ok(resource);
-                }
+        let next = timeout(BETWEEN_TURN_LOOKS, follow.next()).await;
+        let found = match next {
+            Ok(Ok(FollowedObject::Is(resource))) => {
+                uid = Some(resource.meta().uid.clone());
+                turn.has_changed(begun.elapsed(), resource.phase());
+                Some(resource)
             }
-            FollowedObject::Gone => return Err(Failure::Failed(format!("{kind} {name} was deleted"))),
+            Ok(Ok(FollowedObject::Gone)) => return Err(Failure::Failed(format!("{kind} {name} was deleted"))),
+            Ok(Err(error)) => return Err(Failure::new(&format!("read {kind} {name}"), error)),
+            Err(_) => {
+                let found = look::<R>(env, transfer, uid.as_deref()).await;
+                if let Some(resource) = &found {
+                    turn.was_read(begun.elapsed(), resource.phase());
+                }
+                found
+            }
+        };
+        if let Some(resource) = found {
+            if let Some(stop) = stop_of(&resource, transfer) {
+                return Err(stop.failure(|| "nothing was moved".to_owned()));
+            }
+            if resource.phase() == DataPathPhase::InProgress {
+                return Ok(resource);
+            }
         }
+        if turn.is_over(begun.elapsed()) {
+            return Err(turn.failure(&format!("{kind} {name}")));
+        }
+    }
+}
+
+/// Reads the resource that is followed; `None` where it cannot be read. Another one of its name is left to the watch, which tells of it.
+async fn look<R: MoverResource>(env: &MoverEnv, transfer: &Transfer, uid: Option<&str>) -> Option<R> {
+    let (kind, name) = (R::KIND, &transfer.name);
+    match timeout(LOOK_LIMIT, env.client.get::<R>(name)).await {
+        Ok(Ok(found)) => found.filter(|found| uid == Some(found.meta().uid.as_str())),
+        Ok(Err(error)) => {
+            tracing::warn!(%error, "{kind} {name} cannot be looked at");
+            None
+        }
+        Err(_) => {
+            tracing::warn!("{kind} {name} could not be looked at within {} s", LOOK_LIMIT.as_secs());
+            None
+        }
+    }
+}
+
+/// The wait of a mover for its turn, and its limit. Times are counted from its begin. Pure.
+#[derive(Debug, Default)]
+struct TurnWait {
+    /// The last time at which there was a sign that the turn comes.
+    renewed: Duration,
+    /// The phase that was seen last.
+    phase: Option<DataPathPhase>,
+}
+
+impl TurnWait {
+    /// Takes a state that the resource has got.
+    fn has_changed(&mut self, now: Duration, phase: DataPathPhase) {
+        (self.renewed, self.phase) = (now, Some(phase));
+    }
+
+    /// Takes the phase of a resource that has not changed. One that is prepared has nothing to do but to wait.
+    fn was_read(&mut self, now: Duration, phase: DataPathPhase) {
+        if phase == DataPathPhase::Prepared {
+            self.renewed = now;
+        }
+        self.phase = Some(phase);
+    }
+
+    fn is_over(&self, now: Duration) -> bool {
+        now.saturating_sub(self.renewed) >= PATIENCE
+    }
+
+    /// The failure of a wait that is over, for a resource of this kind and name.
+    fn failure(&self, of: &str) -> Failure {
+        // Its reads would have renewed the wait.
+        if self.phase == Some(DataPathPhase::Prepared) {
+            return Failure::LostSight;
+        }
+        let minutes = PATIENCE.as_secs() / 60;
+        Failure::Failed(format!(
+            "{of} has not come to phase InProgress, and did not change for {minutes} minutes: look at the log of the node agent of this node"
+        ))
     }
 }
 
@@ -145,7 +216,48 @@ fn stop_of<R: MoverResource>(resource: &R, transfer: &Transfer) -> Option<Stop> 
             Some(Stop::Ended(format!("{kind} {name} is in phase {phase:?} already: there is nothing to do for it")))
         }
         _ if transfer.attempt.is_some_and(|attempt| attempt < resource.attempt()) => Some(Stop::Replaced),
-        DataPathPhase::InProgress | DataPathPhase::Canceling if resource.is_canceled() => Some(Stop::Canceled),
+        DataPathPhase::Prepared | DataPathPhase::InProgress | DataPathPhase::Canceling if resource.is_canceled() => {
+            Some(Stop::Canceled)
+        }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use DataPathPhase::{Accepted, Prepared};
+
+    fn minutes(n: u64) -> Duration {
+        Duration::from_secs(60 * n)
+    }
+
+    #[test]
+    fn a_mover_waits_for_its_turn_as_long_as_its_resource_is_prepared() {
+        let mut turn = TurnWait::default();
+        turn.has_changed(minutes(0), Prepared);
+        // The transfer before it takes two days.
+        for minute in (0..2880).step_by(5) {
+            turn.was_read(minutes(minute), Prepared);
+            assert!(!turn.is_over(minutes(minute + 29)), "{minute}");
+        }
+        // Then the API server is away.
+        assert!(turn.is_over(minutes(2875 + 30)));
+        assert_eq!(turn.failure("DataUpload d-1"), Failure::LostSight);
+    }
+
+    #[test]
+    fn a_mover_whose_resource_does_not_become_prepared_gives_up() {
+        let mut turn = TurnWait::default();
+        turn.has_changed(minutes(1), Accepted);
+        for minute in [5, 10, 15, 20, 25, 30] {
+            turn.was_read(minutes(minute), Accepted);
+            assert!(!turn.is_over(minutes(minute)), "{minute}");
+        }
+        assert!(turn.is_over(minutes(31)));
+        let expected = "DataUpload d-1 has not come to phase InProgress, and did not change for 30 minutes: look at the log of the node agent of this node";
+        assert_eq!(turn.failure("DataUpload d-1"), Failure::Failed(expected.to_owned()));
+        // One that nobody could read at all.
+        assert!(TurnWait::default().is_over(minutes(30)));
     }
 }

@@ -41,7 +41,7 @@ pub(super) async fn perform<R: MoverResource>(
 ) -> std::io::Result<bool> {
     let mut follow = env.client.follow::<R>(&transfer.name);
     let waited = tokio::select! {
-        waited = until_in_progress(&mut follow, transfer) => waited,
+        waited = until_in_progress(env, &mut follow, transfer) => waited,
         () = env.stop.cancelled() => Err(told_to_end()),
     };
     let resource = match waited {

@@ -296,6 +296,15 @@ async fn a_canceled_transfer_ends_and_says_what_was_moved() {
 }
 
 #[tokio::test]
+async fn a_mover_that_is_canceled_before_its_turn_ends() {
+    let ground = Ground::start().await;
+    ground.create_restore(SCRATCH, "Prepared").await;
+    ground.client.patch::<PodVolumeRestore>("r-1", &json!({"spec": {"cancel": true}})).await.unwrap();
+    assert!(!restore::<PodVolumeRestore>(&ground.env(), &ground.transfer("r-1", "volume")).await.unwrap());
+    assert_eq!(ground.termination(), "nothing was moved: data path is canceled");
+}
+
+#[tokio::test]
 async fn a_mover_in_whose_place_another_one_was_begun_ends() {
     let ground = Ground::start().await;
     ground.create_restore(SCRATCH, "InProgress").await;
