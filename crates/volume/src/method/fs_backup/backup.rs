@@ -29,7 +29,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-/// Longest time without any progress, once a node agent has taken a volume up.
+/// Longest time without any progress while a volume is being read.
 const IDLE: Duration = Duration::from_secs(1800);
 /// The message of a wait that was too long.
 const LATE: &str = "timed out waiting for all PodVolumeBackups to complete";
@@ -332,9 +332,7 @@ impl FileBackupRun {
                     pause = FIRST_PAUSE;
                 }
                 before.clone_from(&states);
-                if let Some(why) = progress.look(began.elapsed(), states, limits) {
-                    self.stop_all(&why).await;
-                }
+                self.stop(progress.look(began.elapsed(), states, limits)).await;
             }
             tokio::select! {
                 biased;
@@ -344,11 +342,11 @@ impl FileBackupRun {
         }
     }
 
-    /// Asks what has not ended to stop, and waits for none of it any more.
-    async fn stop_all(&self, why: &str) {
+    /// Asks these to stop, and waits for none of them any more.
+    async fn stop(&self, given_up: BTreeMap<String, String>) {
         let (kind, namespace) = (kind(), &self.settings.backup.metadata.namespace);
-        for (name, is_made) in self.open() {
-            let mut why = why.to_owned();
+        for (name, mut why) in given_up {
+            let is_made = self.open().get(&name).is_some_and(|is_made| *is_made);
             if is_made && let Err(e) = cancel(&self.cluster, &kind, namespace, &name).await {
                 why = format!("{why}; the PodVolumeBackup {name} could not be asked to stop: {e}");
             }
@@ -393,7 +391,8 @@ impl FileBackupRun {
                 _ => {
                     states.insert(
                         name.clone(),
-                        one.map(|one| VolumeProgress::of(one.status.phase, &one.status.progress)).unwrap_or_default(),
+                        one.map(|one| VolumeProgress::of(one.status.phase, &one.status.progress, &one.status.message))
+                            .unwrap_or_default(),
                     );
                 }
             }

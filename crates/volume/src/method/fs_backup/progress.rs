@@ -4,21 +4,42 @@ use lifeboat_api::{DataMoveProgress, DataPathPhase};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+/// The characters of a message of a node agent that a reason has at most.
+const MOST_WORDS: usize = 500;
+
 /// The progress of one volume as its resource shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct VolumeProgress {
-    pub(super) phase: Option<DataPathPhase>,
+    phase: Option<DataPathPhase>,
     bytes: (i64, i64),
+    /// The words of the node agent, such as what it waits for.
+    message: String,
 }
 
 impl VolumeProgress {
-    pub(super) fn of(phase: Option<DataPathPhase>, progress: &DataMoveProgress) -> Self {
-        Self { phase, bytes: (progress.bytes_done, progress.total_bytes) }
+    pub(super) fn of(phase: Option<DataPathPhase>, progress: &DataMoveProgress, message: &str) -> Self {
+        let message = message.chars().take(MOST_WORDS).collect();
+        Self { phase, bytes: (progress.bytes_done, progress.total_bytes), message }
     }
 
-    /// Returns true once a node agent has taken it up.
-    fn is_accepted(&self) -> bool {
-        self.phase.is_some_and(|phase| phase != DataPathPhase::New)
+    /// Returns true while a mover works on it. Before that it waits for a place, for others of its node or for its pod, which the node agent
+    /// limits.
+    fn is_moving(&self) -> bool {
+        matches!(self.phase, Some(DataPathPhase::InProgress | DataPathPhase::Canceling))
+    }
+
+    /// Returns true if the other state is as far, whatever is said about it.
+    fn is_as_far_as(&self, other: &Self) -> bool {
+        (self.phase, self.bytes) == (other.phase, other.bytes)
+    }
+
+    /// The state for people.
+    fn words(&self) -> String {
+        let state = match self.phase {
+            None | Some(DataPathPhase::New) => "no node agent has taken it up".to_owned(),
+            Some(phase) => format!("it is {}", phase.as_str()),
+        };
+        if self.message.is_empty() { state } else { format!("{state}: {}", self.message) }
     }
 }
 
@@ -32,7 +53,7 @@ pub(super) fn said(message: &str) -> &str {
 pub(super) struct WaitLimits {
     /// Of the whole wait.
     pub(super) whole: Duration,
-    /// Of the time without any progress, once a node agent has taken a volume up.
+    /// Of the time without any progress while a volume is being moved.
     pub(super) idle: Duration,
     /// The message when the whole wait was too long.
     pub(super) late: &'static str,
@@ -46,59 +67,132 @@ pub(super) struct WaitProgress {
 }
 
 impl WaitProgress {
-    /// Takes the state of all volumes that have not ended, by the names of their resources. Gives the reason to wait no longer.
+    /// Takes the state of all volumes that have not ended, by the names of their resources. Gives those that are waited for no longer, with
+    /// the reason of each.
     pub(super) fn look(
         &mut self,
         now: Duration,
         states: BTreeMap<String, VolumeProgress>,
         limits: WaitLimits,
-    ) -> Option<String> {
-        if states != self.seen {
-            (self.seen, self.changed) = (states, now);
-        }
+    ) -> BTreeMap<String, String> {
+        self.take(now, states);
         if now >= limits.whole {
-            return Some(limits.late.to_owned());
+            return self.given_up(|_| true, limits.late);
         }
-        let is_accepted = self.seen.values().any(VolumeProgress::is_accepted);
-        (is_accepted && now - self.changed >= limits.idle)
-            .then(|| format!("no volume has made any progress for {} s", limits.idle.as_secs()))
+        // One that only waits has its turn when those before it have ended.
+        if now.saturating_sub(self.changed) >= limits.idle {
+            let why = format!("no volume has made any progress for {} s", limits.idle.as_secs());
+            return self.given_up(VolumeProgress::is_moving, &why);
+        }
+        BTreeMap::new()
+    }
+
+    fn take(&mut self, now: Duration, mut states: BTreeMap<String, VolumeProgress>) {
+        for (name, state) in &mut states {
+            // It could not be looked at.
+            if state.phase.is_none()
+                && let Some(known) = self.seen.get(name).filter(|known| known.phase.is_some())
+            {
+                state.clone_from(known);
+            }
+        }
+        let before = &self.seen;
+        let is_as_before =
+            |(name, state): (&String, &VolumeProgress)| before.get(name).is_some_and(|known| state.is_as_far_as(known));
+        if states.len() != before.len() || !states.iter().all(is_as_before) {
+            self.changed = now;
+        }
+        self.seen = states;
+    }
+
+    fn given_up(&self, is_it: impl Fn(&VolumeProgress) -> bool, why: &str) -> BTreeMap<String, String> {
+        let all = self.seen.iter().filter(|(_, state)| is_it(state));
+        all.map(|(name, state)| (name.clone(), format!("{why}; {}", state.words()))).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use DataPathPhase::{Accepted, InProgress, New, Prepared};
+
+    fn minutes(n: u64) -> Duration {
+        Duration::from_secs(60 * n)
+    }
+
+    fn limits() -> WaitLimits {
+        WaitLimits { whole: minutes(240), idle: minutes(30), late: "late" }
+    }
+
+    fn all(progress: &[(&str, Option<DataPathPhase>, i64)]) -> BTreeMap<String, VolumeProgress> {
+        let one = |(name, phase, bytes): &(&str, Option<DataPathPhase>, i64)| {
+            let progress = DataMoveProgress { bytes_done: *bytes, total_bytes: 100, ..DataMoveProgress::default() };
+            let message = if *phase == Some(Prepared) { "its node is busy" } else { "" };
+            ((*name).to_owned(), VolumeProgress::of(*phase, &progress, message))
+        };
+        progress.iter().map(one).collect()
+    }
+
+    fn reasons(all: &[(&str, &str)]) -> BTreeMap<String, String> {
+        all.iter().map(|(name, why)| ((*name).to_owned(), (*why).to_owned())).collect()
+    }
 
     #[test]
-    fn a_wait_ends_by_its_whole_limit_or_without_progress_once_accepted() {
-        let minutes = |n: u64| Duration::from_secs(60 * n);
-        let limits = WaitLimits { whole: minutes(240), idle: minutes(30), late: "late" };
-        let all = |progress: &[(&str, Option<DataPathPhase>, i64)]| -> BTreeMap<String, VolumeProgress> {
-            let one = |(name, phase, bytes): &(&str, Option<DataPathPhase>, i64)| {
-                ((*name).to_owned(), VolumeProgress { phase: *phase, bytes: (*bytes, 100) })
-            };
-            progress.iter().map(one).collect()
-        };
-        let idle = Some("no volume has made any progress for 1800 s".to_owned());
-        let late = Some("late".to_owned());
-        let (new, moving) = (Some(DataPathPhase::New), Some(DataPathPhase::InProgress));
+    fn a_wait_ends_by_its_whole_limit_or_without_progress_while_bytes_move() {
         let mut progress = WaitProgress::default();
         for (time, states, expected) in [
             // Nobody has taken them up: a node agent may be busy.
-            (0, all(&[("a", None, 0), ("b", new, 0)]), None),
-            (200, all(&[("a", None, 0), ("b", new, 0)]), None),
-            (201, all(&[("a", Some(DataPathPhase::Accepted), 0), ("b", new, 0)]), None),
-            (230, all(&[("a", moving, 0), ("b", new, 0)]), None),
+            (0, all(&[("a", None, 0), ("b", Some(New), 0)]), reasons(&[])),
+            (200, all(&[("a", None, 0), ("b", Some(New), 0)]), reasons(&[])),
+            (201, all(&[("a", Some(Accepted), 0), ("b", Some(New), 0)]), reasons(&[])),
+            (210, all(&[("a", Some(InProgress), 0), ("b", Some(New), 0)]), reasons(&[])),
             // Any progress of any of them counts, and so does one that has ended.
-            (231, all(&[("a", moving, 5), ("b", new, 0)]), None),
-            (239, all(&[("b", new, 0)]), None),
-            (240, all(&[("b", new, 0)]), late),
+            (239, all(&[("a", Some(InProgress), 5), ("b", Some(New), 0)]), reasons(&[])),
+            (240, all(&[("b", Some(New), 0)]), reasons(&[("b", "late; no node agent has taken it up")])),
         ] {
-            assert_eq!(progress.look(minutes(time), states, limits), expected, "{time}");
+            assert_eq!(progress.look(minutes(time), states, limits()), expected, "{time}");
         }
-        let mut stuck = WaitProgress::default();
-        let state = || all(&[("a", moving, 5)]);
-        let found = [0, 29, 30].map(|time| stuck.look(minutes(time), state(), limits));
-        assert_eq!(found, [None, None, idle]);
+    }
+
+    #[test]
+    fn a_volume_that_waits_for_others_of_its_node_is_not_given_up_as_idle() {
+        let mut progress = WaitProgress::default();
+        let mut look = |time: u64, states: &[(&str, Option<DataPathPhase>, i64)]| {
+            progress.look(minutes(time), all(states), limits())
+        };
+        let (a, b) = (("a", Some(Prepared), 0), ("b", Some(Accepted), 0));
+        for time in [0, 30, 60, 239] {
+            assert_eq!(look(time, &[a, b]), reasons(&[]), "{time}");
+        }
+        let late = [("a", "late; it is Prepared: its node is busy"), ("b", "late; it is Accepted")];
+        assert_eq!(look(240, &[a, b]), reasons(&late));
+    }
+
+    #[test]
+    fn a_volume_that_nobody_takes_up_says_what_it_waits_for() {
+        let mut progress = WaitProgress::default();
+        // The resource is made first, and has no phase before it is accepted.
+        for (time, message, expected) in [
+            (0, "", reasons(&[])),
+            (1, "the queue is full", reasons(&[])),
+            (240, "the queue is full", reasons(&[("a", "late; no node agent has taken it up: the queue is full")])),
+        ] {
+            let state = VolumeProgress::of(None, &DataMoveProgress::default(), message);
+            let states = BTreeMap::from([("a".to_owned(), state)]);
+            assert_eq!(progress.look(minutes(time), states, limits()), expected, "{time}");
+        }
+    }
+
+    #[test]
+    fn only_a_volume_that_is_being_moved_is_given_up_as_idle() {
+        let mut progress = WaitProgress::default();
+        let states = || all(&[("a", Some(InProgress), 5), ("b", Some(Prepared), 0)]);
+        // A look that the cluster does not answer changes nothing.
+        let unknown = all(&[("a", None, 0), ("b", None, 0)]);
+        for (time, states) in [(0, states()), (29, unknown), (29, states())] {
+            assert_eq!(progress.look(minutes(time), states, limits()), reasons(&[]), "{time}");
+        }
+        let idle = [("a", "no volume has made any progress for 1800 s; it is InProgress")];
+        assert_eq!(progress.look(minutes(30), states(), limits()), reasons(&idle));
     }
 }

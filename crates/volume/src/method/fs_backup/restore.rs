@@ -28,7 +28,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-/// Longest time without any progress, once a node agent has taken a volume up.
+/// Longest time without any progress while a volume is being filled.
 const IDLE: Duration = Duration::from_secs(1800);
 /// The first pause between two looks, and after each change; each one after it is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -334,8 +334,9 @@ impl FileRun {
                     pause = FIRST_PAUSE;
                 }
                 before.clone_from(&states);
-                if let Some(why) = progress.look(began.elapsed(), states, limits) {
-                    self.open().keys().for_each(|name| self.fail(name, &why));
+                let given_up = progress.look(began.elapsed(), states, limits);
+                if !given_up.is_empty() {
+                    given_up.iter().for_each(|(name, why)| self.fail(name, why));
                     continue;
                 }
             }
@@ -380,7 +381,7 @@ impl FileRun {
                 _ => {
                     let progress = found
                         .get(name)
-                        .map(|one| VolumeProgress::of(one.status.phase, &one.status.progress))
+                        .map(|one| VolumeProgress::of(one.status.phase, &one.status.progress, &one.status.message))
                         .unwrap_or_default();
                     states.insert(name.clone(), progress);
                 }
