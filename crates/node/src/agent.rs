@@ -92,13 +92,15 @@ pub async fn run(agent: Agent, stop: CancellationToken) -> Result<(), AgentError
     ended
 }
 
-/// Room for one more transfer.
+/// Room for one more transfer, and who says that there is none.
 #[derive(Clone, Copy, Debug)]
 struct Room {
     /// In the queue of those that are prepared.
     in_queue: bool,
     /// On this node.
     on_node: bool,
+    /// This agent is the first of those that work: it says of transfers of any node that there is none in the queue.
+    is_first_agent: bool,
 }
 
 /// A step and its result.
@@ -180,16 +182,20 @@ impl Running {
         let world = &self.world;
         self.memory.keep(|key| world.transfers.contains_key(key));
         let mut queued = self.world.prepared_now();
+        let accepts = discriminant(&Step::Accept);
+        queued += self.steps.values().filter(|step| **step == accepts).count();
         let mut running = self.world.running_on(&self.agent.settings.node).count();
         let begins = discriminant(&Step::Begin);
         running += self.steps.values().filter(|step| **step == begins).count();
         let keys: Vec<TransferKey> = self.world.transfers.keys().cloned().collect();
+        let most = self.agent.config.prepare_queue_length;
+        let is_first_agent = most.is_some() && self.world.agents_before(&self.agent.settings.node) == 0;
         for key in keys {
             if self.steps.contains_key(&key) || self.steps.len() >= MOST_STEPS {
                 continue;
             }
-            let in_queue = self.agent.config.prepare_queue_length.is_none_or(|length| queued < length as usize);
-            let room = Room { in_queue, on_node: running < self.agent.concurrency };
+            let in_queue = most.is_none_or(|length| queued < length as usize);
+            let room = Room { in_queue, on_node: running < self.agent.concurrency, is_first_agent };
             let Some(step) = self.decide(&key, room, now) else { continue };
             match &step {
                 Step::Nothing => continue,
@@ -290,6 +296,7 @@ impl Running {
             lost_user_pod,
             has_queue_room: room.in_queue,
             has_slot,
+            is_first_agent: room.is_first_agent,
             cancel_seen: remembered.cancel_seen,
             delivery_seen: remembered.delivery_seen,
             moved_at: remembered.moved.map(|(at, _)| at),

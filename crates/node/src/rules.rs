@@ -52,6 +52,8 @@ pub(crate) struct Situation<'a> {
     pub(crate) has_queue_room: bool,
     /// This node may do one more.
     pub(crate) has_slot: bool,
+    /// No other working agent is on a node before this one, by name: of transfers that any node may do it says what they wait for.
+    pub(crate) is_first_agent: bool,
     /// The time at which this agent first saw that it shall stop.
     pub(crate) cancel_seen: Option<Timestamp>,
     /// The time at which this agent first saw that its volume is on its way to the claim.
@@ -232,15 +234,25 @@ fn new(at: &Situation<'_>) -> Step {
             _ => Step::Nothing,
         },
         UserPod::Lost(why) => Ending::failed(why.clone()),
-        UserPod::Waiting(reason) => Step::Wait { reason: reason.clone(), until: at.now + LOOK_AGAIN },
+        UserPod::Waiting(reason) => told_wait(at, reason.clone()),
         UserPod::Ready => match transfer.support() {
             Support::Refused(why) => Ending::failed(why),
-            _ if !at.has_queue_room => Step::Wait {
-                reason: "as many are prepared in the cluster as prepareQueueLength allows".to_owned(),
-                until: at.now + LOOK_AGAIN,
-            },
+            _ if !at.has_queue_room => {
+                told_wait(at, "as many are prepared in the cluster as prepareQueueLength allows".to_owned())
+            }
             _ => Step::Accept,
         },
+    }
+}
+
+/// Waits for others, and shows what for.
+fn told_wait(at: &Situation<'_>, reason: String) -> Step {
+    let transfer = at.transfer;
+    // A new one is seen by all agents, and one of them writes.
+    let tells = at.is_first_agent || transfer.phase != DataPathPhase::New || !transfer.kind.is_of_any_node();
+    match tells && transfer.message != reason {
+        true => Step::Note { message: reason },
+        false => Step::Wait { reason, until: at.now + LOOK_AGAIN },
     }
 }
 
@@ -350,10 +362,7 @@ fn prepared(at: &Situation<'_>) -> Step {
     }
     match at.has_slot {
         true => Step::Begin,
-        false => Step::Wait {
-            reason: "as many run on this node as loadConcurrency allows".to_owned(),
-            until: at.now + LOOK_AGAIN,
-        },
+        false => told_wait(at, "as many run on this node as loadConcurrency allows".to_owned()),
     }
 }
 

@@ -155,11 +155,13 @@ impl Actor {
                 // The claim is restored after the download is made.
                 let made = transfer.meta.creation_timestamp.map_or(self.now, Time::timestamp);
                 let limit = SignedDuration::try_from(self.settings.prepare_timeout).unwrap_or(SignedDuration::MAX);
-                return match self.now.duration_since(made) >= limit {
-                    true => self.fail(transfer, format!("the target claim {namespace}/{name} does not exist")).await,
-                    false => {
-                        Ok(Acted::Waits(format!("the target claim {namespace}/{name} does not exist yet"), LOOK_AGAIN))
-                    }
+                if self.now.duration_since(made) >= limit {
+                    return self.fail(transfer, format!("the target claim {namespace}/{name} does not exist")).await;
+                }
+                let reason = format!("the target claim {namespace}/{name} does not exist yet");
+                return match transfer.message == reason {
+                    true => Ok(Acted::Waits(reason, LOOK_AGAIN)),
+                    false => self.store(transfer, patch::note(transfer, &reason)).await,
                 };
             }
         }

@@ -35,7 +35,9 @@ pub(super) fn remove_finalizer(transfer: &Transfer) -> Value {
 }
 
 pub(super) fn accept(transfer: &Transfer, node: &str, now: Timestamp) -> Value {
-    let mut status = json!({"phase": DataPathPhase::Accepted, "acceptedTimestamp": Time::new(now)});
+    // What it has waited for until now is over.
+    let message = note_of(&killed_movers(transfer));
+    let mut status = json!({"phase": DataPathPhase::Accepted, "acceptedTimestamp": Time::new(now), "message": message});
     match transfer.kind {
         TransferKind::PodVolumeRestore => status["node"] = json!(node),
         TransferKind::DataDownload | TransferKind::DataUpload => status["acceptedByNode"] = json!(node),

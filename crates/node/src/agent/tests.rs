@@ -256,6 +256,19 @@ async fn a_node_runs_as_many_as_it_may_and_the_queue_holds_the_others() {
     ground.pod_is("pvr-2", "Running", "").await;
     ground.phase(PodVolumeRestore, "pvr-2", "Prepared").await;
     ground.restore("pvr-3", ("db-0", &uid)).await;
+    // Each says what it waits for.
+    for (name, phase, waits) in [
+        ("pvr-2", "Prepared", "as many run on this node as loadConcurrency allows"),
+        ("pvr-3", "", "as many are prepared in the cluster as prepareQueueLength allows"),
+    ] {
+        let says = |found: Option<&Value>| {
+            let status = found.map(|found| &found["status"]);
+            status.is_some_and(|status| {
+                status["phase"].as_str().unwrap_or_default() == phase && status["message"] == waits
+            })
+        };
+        ground.until(&PodVolumeRestore.resource(), Some("velero"), name, says).await;
+    }
     ground.pod_is("pvr-1", "Succeeded", RESULT).await;
     ground.ended(PodVolumeRestore, "pvr-1", "Completed").await;
     // The second has its slot, and the third its place in the queue.

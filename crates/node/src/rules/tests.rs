@@ -76,6 +76,7 @@ fn situation(transfer: &Transfer) -> Situation<'_> {
         delivery_seen: None,
         has_queue_room: true,
         has_slot: true,
+        is_first_agent: true,
         cancel_seen: None,
         moved_at: None,
         is_report_due: false,
@@ -99,6 +100,10 @@ fn wait(reason: &str, seconds: i64) -> Step {
     Step::Wait { reason: reason.to_owned(), until: now() + SignedDuration::from_secs(seconds) }
 }
 
+fn note(message: &str) -> Step {
+    Step::Note { message: message.to_owned() }
+}
+
 fn gone(phase: DataPathPhase, message: &str) -> Step {
     Step::End(Ending { phase, message: message.to_owned(), result: None, has_no_pod: true })
 }
@@ -120,8 +125,14 @@ fn a_new_transfer_is_accepted_when_target_and_queue_allow_it() {
         let at = situation(&new);
         assert_eq!(next_step(&at), Step::Accept);
         let full = "as many are prepared in the cluster as prepareQueueLength allows";
-        assert_eq!(next_step(&Situation { has_queue_room: false, ..at.clone() }), wait(full, 5));
-        assert_eq!(next_step(&Situation { user_pod: UserPod::Waiting("w".into()), ..at.clone() }), wait("w", 5));
+        assert_eq!(next_step(&Situation { has_queue_room: false, ..at.clone() }), note(full));
+        assert_eq!(next_step(&Situation { user_pod: UserPod::Waiting("w".into()), ..at.clone() }), note("w"));
+        // It is told once, and of all agents that may take it up by one.
+        let told = transfer(kind, "New", json!({"status": {"message": full}}));
+        assert_eq!(next_step(&Situation { has_queue_room: false, ..situation(&told) }), wait(full, 5));
+        let expected = if kind.is_of_any_node() { wait(full, 5) } else { note(full) };
+        let other = Situation { has_queue_room: false, is_first_agent: false, ..at.clone() };
+        assert_eq!(next_step(&other), expected);
         assert_eq!(next_step(&Situation { user_pod: UserPod::Lost("l".into()), ..at.clone() }), Ending::failed("l"));
         assert_eq!(next_step(&Situation { user_pod: UserPod::Elsewhere, ..at.clone() }), Step::Nothing);
         for (made, expected) in [(59, Step::Nothing), (60, Step::FindUserPod)] {
@@ -253,8 +264,11 @@ fn a_prepared_transfer_begins_when_its_node_has_a_slot() {
     let running = pod(json!({"phase": "Running"}));
     let at = Situation { pod: Some(&running), ..situation(&prepared) };
     assert_eq!(next_step(&at), Step::Begin);
-    let full = wait("as many run on this node as loadConcurrency allows", 5);
-    assert_eq!(next_step(&Situation { has_slot: false, ..at.clone() }), full);
+    let full = "as many run on this node as loadConcurrency allows";
+    let waits = Situation { has_slot: false, is_first_agent: false, ..at.clone() };
+    assert_eq!(next_step(&waits), note(full));
+    let told = transfer(TransferKind::DataDownload, "Prepared", json!({"status": {"message": full}}));
+    assert_eq!(next_step(&Situation { transfer: &told, ..waits }), wait(full, 5));
     let evicted = ended("Failed", "");
     let canceled = Ending::canceled(
         "Cancel datadownload because the exposing pod velero/t is in abnormal status for reason Pod is in abnormal state [Failed], message []",
