@@ -6,6 +6,7 @@
 mod backup_claim;
 pub(crate) mod claim;
 pub(crate) mod common;
+pub(crate) mod copies;
 pub(crate) mod diagnose;
 pub(crate) mod error;
 mod handover;

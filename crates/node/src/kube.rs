@@ -1,7 +1,7 @@
 //! Objects of Kubernetes as JSON values.
 
 use bytes::Bytes;
-use lifeboat_cluster::{Cluster, ClusterError, Failure, ListRequest, MergePatch, WriteBody};
+use lifeboat_cluster::{Cluster, ClusterError, Failure, ListRequest, MergePatch, Preconditions, WriteBody};
 use lifeboat_object::ApiResource;
 use serde_json::Value;
 
@@ -52,6 +52,12 @@ impl Kube {
     /// Deletes this very object; it may be gone.
     pub(crate) async fn delete(&self, of: ObjectName<'_>, uid: &str) -> Result<(), ClusterError> {
         self.0.delete_exactly(of.resource, of.namespace, of.name, uid).await.map(drop)
+    }
+
+    /// Deletes an object as it was read; `false` when it is gone, or has changed since.
+    pub(crate) async fn delete_as_read(&self, of: ObjectName<'_>, read: &Value) -> Result<bool, ClusterError> {
+        let exactly = Preconditions { uid: uid(read), resource_version: text(read, &["metadata", "resourceVersion"]) };
+        self.0.delete_with_dependents(of.resource, of.namespace, of.name, exactly).await
     }
 
     /// The objects that a label selector and a field selector match; empty ones match all.

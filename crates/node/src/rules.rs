@@ -6,6 +6,7 @@
 //! the last to go. So nothing is left when an agent dies in between.
 
 use crate::attempts::{KilledMover, killed_mover, killed_movers, reasons};
+use crate::exposer::copies::COPY_IN_USE;
 use crate::outcome::{self, TransferResult};
 use crate::pod::{PodView, Scheduling};
 use crate::transfer::{Support, Transfer};
@@ -272,7 +273,12 @@ fn accepted(at: &Situation<'_>) -> Step {
             let reason = "nobody has confirmed the end of the mover before: it ends by itself until then".to_owned();
             return Step::Wait { reason, until };
         }
-        return match at.now.duration_since(accepted) >= at.prepare_timeout {
+        // Others may take long, as where nodes are full.
+        let limit = match transfer.message.starts_with(COPY_IN_USE) {
+            true => PLACE_LIMIT.max(at.prepare_timeout),
+            false => at.prepare_timeout,
+        };
+        return match at.now.duration_since(accepted) >= limit {
             true if transfer.message.is_empty() => Ending::failed(timeout_message(at, "its pod could not be made")),
             // It was noted what was waited for.
             true => Ending::failed(timeout_message(at, &transfer.message)),

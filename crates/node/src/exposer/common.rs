@@ -2,8 +2,9 @@
 
 use crate::config::NodeAgentConfig;
 use crate::exposer::claim::{cache_claim, cache_name};
+use crate::exposer::copies::copy;
 use crate::exposer::error::ExposeError;
-use crate::exposer::make::{copy, ensure};
+use crate::exposer::make::ensure;
 use crate::exposer::placement::{AllowedNodes, Placement};
 use crate::exposer::pod::{MoverVolume, PodParts, mover_pod};
 use crate::kube::Kube;
@@ -30,10 +31,9 @@ impl Exposer<'_> {
         from: &str,
         [secrets, config_maps]: [&[String]; 2],
     ) -> Result<(), ExposeError> {
-        let (own, transfer_uid) = (&transfer.meta.namespace, &transfer.meta.uid);
         for (resource, names) in [(resources::secrets(), secrets), (resources::config_maps(), config_maps)] {
             for name in names {
-                copy(self.kube, &resource, (from, name), own, transfer_uid).await?;
+                copy(self.kube, &resource, (from, name), transfer).await?;
             }
         }
         Ok(())

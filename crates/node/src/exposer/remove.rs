@@ -1,6 +1,7 @@
 //! Removes what was made for a transfer. Each part may be gone already.
 
 use crate::exposer::claim::cache_name;
+use crate::exposer::copies::remove_copies;
 use crate::exposer::made_volume::{deletion_patch, is_of_claim, policy_of, with_policy};
 use crate::exposer::upload_objects::{UploadObjects, perform_release};
 use crate::exposer::upload_removal::{RemovalStep, RemovalView, made_volume, next_step};
@@ -8,7 +9,6 @@ use crate::kube::{Kube, ObjectName, is_owned_by, text, uid};
 use crate::resources;
 use crate::transfer::{Transfer, TransferKind, TransferRequest};
 use lifeboat_api::DataUploadSpec;
-use lifeboat_api::well_known::LABEL_BACKUP_PVC_SECRET;
 use lifeboat_cluster::ClusterError;
 use serde_json::Value;
 
@@ -41,23 +41,10 @@ pub(crate) async fn remove_all(kube: &Kube, transfer: &Transfer, may_wait: bool)
             remove_claim(kube, transfer, name).await?;
         }
     }
-    if transfer.kind.is_of_any_node() {
-        remove_copies(kube, transfer).await?;
+    if transfer.kind.is_of_any_node() && !remove_copies(kube, transfer).await? {
+        return Ok(Removal::Waits("a copy of a Secret or ConfigMap has changed meanwhile".to_owned()));
     }
     Ok(Removal::Done)
-}
-
-/// Removes the copies of Secrets and ConfigMaps.
-async fn remove_copies(kube: &Kube, transfer: &Transfer) -> Result<(), ClusterError> {
-    let namespace = &transfer.meta.namespace;
-    let selector = format!("{LABEL_BACKUP_PVC_SECRET}={}", transfer.meta.uid);
-    for resource in [resources::secrets(), resources::config_maps()] {
-        for copied in kube.list(resource.clone(), Some(namespace), &selector, "").await? {
-            let name = text(&copied, &["metadata", "name"]);
-            kube.delete(ObjectName { resource: &resource, namespace: Some(namespace), name }, uid(&copied)).await?;
-        }
-    }
-    Ok(())
 }
 
 /// Removes the pod of a transfer.

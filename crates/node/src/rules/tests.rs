@@ -259,6 +259,18 @@ fn an_accepted_transfer_becomes_prepared_or_says_what_it_waits_for() {
 }
 
 #[test]
+fn a_transfer_that_waits_for_the_copy_of_another_has_more_time() {
+    let waits = format!("{COPY_IN_USE}DataUpload/du-1, for which the Secret velero/key was copied with other data");
+    let step = |accepted: i64, message: &str| {
+        let status = json!({"status": {"acceptedTimestamp": ago(accepted), "message": message}});
+        next_step(&situation(&transfer(TransferKind::DataUpload, "Accepted", status)))
+    };
+    let failed = |why: &str| Ending::failed(format!("timeout on preparing data upload: {why}"));
+    assert_eq!(step(1800, "the snapshot is not ready"), failed("the snapshot is not ready"));
+    assert_eq!((step(14399, &waits), step(14400, &waits)), (Step::Expose, failed(&waits)));
+}
+
+#[test]
 fn a_prepared_transfer_begins_when_its_node_has_a_slot() {
     let prepared = transfer(TransferKind::DataDownload, "Prepared", json!({}));
     let running = pod(json!({"phase": "Running"}));

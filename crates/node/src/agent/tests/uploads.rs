@@ -1,6 +1,9 @@
 use super::ground::{EMPTY, Ground, NODE, SAVED};
 use crate::config::NodeAgentConfig;
+use crate::exposer::copies::{copy, remove_copies};
+use crate::exposer::error::ExposeError;
 use crate::resources;
+use crate::transfer::Transfer;
 use crate::transfer::TransferKind::DataUpload;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
@@ -155,4 +158,39 @@ async fn the_settings_of_backup_claims_take_effect() {
     for (resource, name) in &copies {
         ground.gone(resource, name).await;
     }
+}
+
+#[tokio::test]
+async fn uploads_of_one_class_share_its_secret_until_the_last_has_ended() {
+    let ground = Ground::start().await;
+    let secrets = resources::secrets();
+    let metadata = json!({"name": "key", "namespace": "shop"});
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": {"d": "MQ=="}});
+    ground.create(&secrets, secret).await;
+    let mut uploads = Vec::new();
+    for name in ["du-1", "du-2"] {
+        ground.upload(name).await;
+        let made = ground.there(&DataUpload.resource(), "velero", name).await;
+        uploads.push(Transfer::parse(DataUpload, made.to_string().as_bytes()).unwrap());
+    }
+    let [first, second] = [&uploads[0], &uploads[1]];
+    for upload in [first, second, first] {
+        copy(&ground.kube, &secrets, ("shop", "key"), upload).await.unwrap();
+    }
+    assert!(remove_copies(&ground.kube, first).await.unwrap());
+    let copied = ground.there(&secrets, "velero", "key").await;
+    assert_eq!(copied["metadata"]["labels"]["velero.io/backup-pvc-secret"], second.meta.uid);
+    // Other data of a live transfer is waited for.
+    ground.patch(&secrets, "shop", "key", json!({"data": {"d": "Mg=="}})).await;
+    let waits = copy(&ground.kube, &secrets, ("shop", "key"), first).await;
+    let reason = "it waits for the end of DataUpload/du-2, for which the Secret velero/key was copied with other data";
+    assert!(matches!(&waits, Err(ExposeError::Waits(why)) if why == reason), "{waits:?}");
+    // One that has gone without a word is not.
+    ground.delete(&DataUpload.resource(), "velero", "du-2").await;
+    let soon = copy(&ground.kube, &secrets, ("shop", "key"), first).await;
+    assert!(matches!(&soon, Err(ExposeError::Soon(_))), "{soon:?}");
+    copy(&ground.kube, &secrets, ("shop", "key"), first).await.unwrap();
+    assert_eq!(ground.there(&secrets, "velero", "key").await["data"], json!({"d": "Mg=="}));
+    assert!(remove_copies(&ground.kube, first).await.unwrap());
+    ground.gone(&secrets, "key").await;
 }

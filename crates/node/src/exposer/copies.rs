@@ -1,0 +1,282 @@
+//! Copies of the Secrets and ConfigMaps that drivers want beside the claim of a mover. Their names are those that storage classes say, so transfers
+//! share a copy: each notes itself on it, and the last one removes it.
+
+use crate::exposer::error::ExposeError;
+use crate::kube::{Kube, ObjectName, text, uid};
+use crate::resources;
+use crate::transfer::{Transfer, TransferKind};
+use lifeboat_api::well_known::{ANNOTATION_COPIED_FOR, LABEL_BACKUP_PVC_SECRET};
+use lifeboat_cluster::ClusterError;
+use lifeboat_object::ApiResource;
+use serde_json::{Value, json};
+
+/// The beginning of the reason of a wait for others that use a copy of the same name with other data.
+pub(crate) const COPY_IN_USE: &str = "it waits for the end of ";
+/// The fields with the data.
+const DATA: [&str; 3] = ["type", "data", "binaryData"];
+
+/// A transfer that uses a copy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct CopyUser {
+    uid: String,
+    /// Its kind and its name, such as `DataUpload/NAME`; empty where only the label of Velero names it.
+    named: String,
+}
+
+impl CopyUser {
+    fn name(&self) -> String {
+        match self.named.as_str() {
+            "" => format!("the transfer with the UID {}", self.uid),
+            named => named.to_owned(),
+        }
+    }
+}
+
+/// The way of a transfer to a copy of the name.
+#[derive(Clone, Debug, PartialEq)]
+enum Sharing {
+    /// It uses it already.
+    Has,
+    /// It notes itself on it with this patch.
+    Join(Value),
+    /// The copy has other data, which these use, as far as they go on.
+    InUse(Vec<CopyUser>),
+    /// It is no copy for a transfer.
+    Foreign,
+}
+
+fn annotation_of(transfer_uid: &str) -> String {
+    format!("{ANNOTATION_COPIED_FOR}{transfer_uid}")
+}
+
+fn name_of(transfer: &Transfer) -> String {
+    format!("{}/{}", transfer.kind.word(), transfer.meta.name)
+}
+
+/// The transfers that use a copy.
+fn users(copy: &Value) -> Vec<CopyUser> {
+    let annotations = copy["metadata"]["annotations"].as_object().into_iter().flatten();
+    let noted = annotations.filter_map(|(key, named)| {
+        let uid = key.strip_prefix(ANNOTATION_COPIED_FOR)?.to_owned();
+        Some(CopyUser { uid, named: named.as_str().unwrap_or_default().to_owned() })
+    });
+    let mut users: Vec<CopyUser> = noted.collect();
+    let label = text(copy, &["metadata", "labels", LABEL_BACKUP_PVC_SECRET]);
+    if !label.is_empty() && users.iter().all(|user| user.uid != label) {
+        users.push(CopyUser { uid: label.to_owned(), named: String::new() });
+    }
+    users
+}
+
+/// The users of a copy other than this transfer, and whether it is one itself.
+fn others_than(transfer: &Transfer, copy: &Value) -> (Vec<CopyUser>, bool) {
+    let all = users(copy);
+    let is_own = |user: &CopyUser| user.uid == transfer.meta.uid;
+    let is_user = all.iter().any(is_own);
+    (all.into_iter().filter(|user| !is_own(user)).collect(), is_user)
+}
+
+fn sharing(transfer: &Transfer, found: &Value, wanted: &Value) -> Sharing {
+    if text(found, &["metadata", "labels", LABEL_BACKUP_PVC_SECRET]).is_empty() {
+        return Sharing::Foreign;
+    }
+    let is_same = DATA.iter().all(|field| found[*field] == wanted[*field]);
+    let (others, is_user) = others_than(transfer, found);
+    match (is_same, is_user) {
+        (true, true) => Sharing::Has,
+        (true, false) => Sharing::Join(json!({"metadata": {
+            "resourceVersion": found["metadata"]["resourceVersion"],
+            "annotations": {annotation_of(&transfer.meta.uid): name_of(transfer)},
+        }})),
+        // The data have changed since it came.
+        (false, true) if !others.is_empty() => Sharing::Has,
+        (false, _) => Sharing::InUse(others),
+    }
+}
+
+/// The patch that takes a transfer off a copy, which is left to another one.
+fn leave_to(next: &CopyUser, transfer: &Transfer, copy: &Value) -> Value {
+    json!({"metadata": {
+        "resourceVersion": copy["metadata"]["resourceVersion"],
+        "labels": {LABEL_BACKUP_PVC_SECRET: next.uid},
+        "annotations": {annotation_of(&transfer.meta.uid): null},
+    }})
+}
+
+/// The object that a transfer wants, from that in the namespace of the volume.
+fn wanted_copy(transfer: &Transfer, resource: &ApiResource, source: &Value) -> Value {
+    let metadata = json!({
+        "name": source["metadata"]["name"], "namespace": transfer.meta.namespace,
+        "labels": {LABEL_BACKUP_PVC_SECRET: transfer.meta.uid},
+        "annotations": {annotation_of(&transfer.meta.uid): name_of(transfer)},
+    });
+    let mut wanted = json!({"apiVersion": "v1", "kind": resource.kind, "metadata": metadata});
+    for field in DATA {
+        if !source[field].is_null() {
+            wanted[field] = source[field].clone();
+        }
+    }
+    wanted
+}
+
+/// Copies an object with data into the namespace of a transfer, or shares the copy that is there.
+pub(crate) async fn copy(
+    kube: &Kube,
+    resource: &ApiResource,
+    from: (&str, &str),
+    transfer: &Transfer,
+) -> Result<(), ExposeError> {
+    let ((from_namespace, name), own) = (from, transfer.meta.namespace.as_str());
+    let source = kube.find(resource, Some(from_namespace), name).await?;
+    let source = source.ok_or_else(|| {
+        ExposeError::Refused(format!(
+            "the {} {from_namespace}/{name}, which the ConfigMap of the node agent names, does not exist",
+            resource.kind
+        ))
+    })?;
+    let wanted = wanted_copy(transfer, resource, &source);
+    let of = ObjectName { resource, namespace: Some(own), name };
+    if kube.create(of, &wanted).await?.is_some() {
+        return Ok(());
+    }
+    let what = format!("the {} {own}/{name}", resource.kind);
+    let found = kube.get(of).await?.filter(|found| found["metadata"]["deletionTimestamp"].is_null());
+    let Some(found) = found else {
+        return Err(ExposeError::Soon(format!("{what} of another transfer is being deleted")));
+    };
+    match sharing(transfer, &found, &wanted) {
+        Sharing::Has => Ok(()),
+        Sharing::Join(patch) => match kube.patch(of, &patch).await {
+            Ok(_) => Ok(()),
+            Err(e) if e.is_conflict() || e.is_not_found() => {
+                Err(ExposeError::Soon(format!("{what} has changed meanwhile")))
+            }
+            Err(e) => Err(e.into()),
+        },
+        Sharing::InUse(others) => {
+            let live = live(kube, own, others).await?;
+            if live.is_empty() {
+                kube.delete_as_read(of, &found).await?;
+                return Err(ExposeError::Soon(format!("{what}, a copy that nobody uses any more, is made anew")));
+            }
+            let names = live.iter().map(CopyUser::name).collect::<Vec<_>>().join(", ");
+            Err(ExposeError::Waits(format!("{COPY_IN_USE}{names}, for which {what} was copied with other data")))
+        }
+        Sharing::Foreign => Err(ExposeError::Refused(format!(
+            "there is a {0} {own}/{name} that belongs to something else: delete it, or give the {0} that the storage class names another name",
+            resource.kind
+        ))),
+    }
+}
+
+/// Takes a transfer off the copies that it uses, and removes those that no other one uses. Gives false where one has changed meanwhile.
+pub(crate) async fn remove_copies(kube: &Kube, transfer: &Transfer) -> Result<bool, ClusterError> {
+    let own = transfer.meta.namespace.as_str();
+    let mut is_done = true;
+    for resource in [resources::secrets(), resources::config_maps()] {
+        for copied in kube.list(resource.clone(), Some(own), LABEL_BACKUP_PVC_SECRET, "").await? {
+            let (others, is_user) = others_than(transfer, &copied);
+            if !is_user {
+                continue;
+            }
+            let name = text(&copied, &["metadata", "name"]);
+            let of = ObjectName { resource: &resource, namespace: Some(own), name };
+            let live = live(kube, own, others).await?;
+            let is_gone = match live.first() {
+                Some(next) => kube.patch(of, &leave_to(next, transfer, &copied)).await.map(|_| true)?,
+                None => kube.delete_as_read(of, &copied).await?,
+            };
+            is_done &= is_gone;
+        }
+    }
+    Ok(is_done)
+}
+
+/// The users of a copy that go on, or still have to clean up.
+async fn live(kube: &Kube, namespace: &str, users: Vec<CopyUser>) -> Result<Vec<CopyUser>, ClusterError> {
+    let mut live = Vec::new();
+    for user in users {
+        let (kind, name) = user.named.split_once('/').unwrap_or_default();
+        let kind = TransferKind::ALL.into_iter().find(|known| known.word() == kind);
+        let is_live = match kind {
+            Some(kind) => {
+                let found = kube.find(&kind.resource(), Some(namespace), name).await?;
+                found.is_some_and(|found| uid(&found) == user.uid && owes(kind, &found))
+            }
+            // A transfer of a node agent of Velero.
+            None => true,
+        };
+        if is_live {
+            live.push(user);
+        }
+    }
+    Ok(live)
+}
+
+/// Returns true for a transfer that has not ended, or whose clean-up has not.
+fn owes(kind: TransferKind, found: &Value) -> bool {
+    let transfer = Transfer::parse(kind, found.to_string().as_bytes());
+    transfer.map_or(true, |transfer| !transfer.has_ended() || transfer.has_finalizer())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn upload(name: &str) -> Transfer {
+        let object = json!({
+            "apiVersion": "velero.io/v2alpha1", "kind": "DataUpload",
+            "metadata": {"name": name, "namespace": "velero", "uid": format!("uid-{name}")},
+            "spec": {"snapshotType": "CSI", "sourcePVC": "data", "sourceNamespace": "shop", "backupStorageLocation": "default",
+                "operationTimeout": "10m0s"},
+        });
+        Transfer::parse(TransferKind::DataUpload, object.to_string().as_bytes()).unwrap()
+    }
+
+    fn source(data: &str) -> Value {
+        json!({"metadata": {"name": "key", "namespace": "shop"}, "type": "Opaque", "data": {"k": data}})
+    }
+
+    fn user(name: &str) -> CopyUser {
+        CopyUser { uid: format!("uid-{name}"), named: format!("DataUpload/{name}") }
+    }
+
+    #[test]
+    fn a_copy_with_the_same_data_is_shared_and_one_with_others_waited_for() {
+        let (one, other) = (upload("one"), upload("other"));
+        let secrets = resources::secrets();
+        let mut copy = wanted_copy(&one, &secrets, &source("1"));
+        copy["metadata"]["resourceVersion"] = json!("7");
+        assert_eq!(users(&copy), [user("one")]);
+        let way = |transfer: &Transfer, copy: &Value, data: &str| {
+            sharing(transfer, copy, &wanted_copy(transfer, &secrets, &source(data)))
+        };
+        assert_eq!(way(&one, &copy, "1"), Sharing::Has);
+        let noted = json!({"copied-for.lifeboat.io/uid-other": "DataUpload/other"});
+        let join = json!({"metadata": {"resourceVersion": "7", "annotations": noted}});
+        assert_eq!(way(&other, &copy, "1"), Sharing::Join(join));
+        assert_eq!(way(&other, &copy, "2"), Sharing::InUse(vec![user("one")]));
+        // The data of the source have changed, and nobody else has the old ones.
+        assert_eq!(way(&one, &copy, "2"), Sharing::InUse(Vec::new()));
+        copy["metadata"]["annotations"]["copied-for.lifeboat.io/uid-other"] = json!("DataUpload/other");
+        for transfer in [&one, &other] {
+            assert_eq!(way(transfer, &copy, "2"), Sharing::Has);
+        }
+        assert_eq!(way(&one, &source("1"), "1"), Sharing::Foreign);
+    }
+
+    #[test]
+    fn a_copy_is_left_to_the_next_and_one_of_velero_has_one_user() {
+        let (one, secrets) = (upload("one"), resources::secrets());
+        let mut copy = wanted_copy(&one, &secrets, &source("1"));
+        copy["metadata"]["resourceVersion"] = json!("7");
+        let expected = json!({"metadata": {
+            "resourceVersion": "7", "labels": {"velero.io/backup-pvc-secret": "uid-other"},
+            "annotations": {"copied-for.lifeboat.io/uid-one": null},
+        }});
+        assert_eq!(leave_to(&user("other"), &one, &copy), expected);
+        let of_velero = json!({"metadata": {"labels": {"velero.io/backup-pvc-secret": "uid-other"}}});
+        let its_user = CopyUser { uid: "uid-other".to_owned(), named: String::new() };
+        assert_eq!(others_than(&one, &of_velero), (vec![its_user], false));
+    }
+}
