@@ -19,6 +19,10 @@ const ROUND: Duration = Duration::from_secs(60);
 const ANSWER: Duration = Duration::from_secs(30);
 /// Time limit of an operation whose backup or restore sets none.
 const DEFAULT_TIMEOUT: SignedDuration = SignedDuration::from_hours(4);
+/// The longest time without bytes that are moved, for an operation whose time is over.
+const IDLE: SignedDuration = SignedDuration::from_mins(30);
+/// The longest time, after that of the operation, for which one that moves bytes goes on while nobody can be asked how far it is.
+const UNREACHED: SignedDuration = SignedDuration::from_hours(24);
 /// Error in the status of an operation whose time is over; the words are Velero's.
 const TIMED_OUT: &str = "Asynchronous action timed out";
 
@@ -33,6 +37,8 @@ pub struct Inquiry {
     pub within: SignedDuration,
     /// True when the user has cancelled the backup or restore of the operation: then it ends now.
     pub is_cancelled: bool,
+    /// True when the action says by the time of its answer when bytes were last moved. As long as they are, the operation goes on past its time.
+    pub tells_movement: bool,
 }
 
 /// The new status of an operation, after its action was asked.
@@ -122,10 +128,11 @@ impl Inquiry {
         P: Future<Output = Result<OperationProgress, ActionError>>,
         C: Future<Output = Result<(), ActionError>>,
     {
-        let mut status = self.before.clone();
+        let (mut status, mut moved) = (self.before.clone(), None);
         let trouble = match answered(progress).await {
             Ok(progress) => {
                 let (has_ended, error) = (progress.completed, progress.error.clone());
+                moved = progress.updated;
                 take(&mut status, progress, self.now);
                 match (has_ended, error.is_empty()) {
                     (true, true) => return self.ended(status, OperationPhase::Completed, String::new()),
@@ -136,7 +143,7 @@ impl Inquiry {
             Err(e) if matches!(e.kind, ActionErrorKind::Passing | ActionErrorKind::Gone) => Some(e.message),
             Err(e) => return self.ended(status, OperationPhase::Failed, e.message),
         };
-        let Some(mut why) = self.over() else {
+        let Some(mut why) = self.over(moved, trouble.is_some()) else {
             if status.started.is_some() || status.phase.is_none() {
                 status.phase = Some(status.started.map_or(OperationPhase::New, |_| OperationPhase::InProgress));
             }
@@ -151,15 +158,21 @@ impl Inquiry {
         self.ended(status, OperationPhase::Failed, why)
     }
 
-    /// The reason for which the operation may not go on: cancelled, or out of time.
-    fn over(&self) -> Option<String> {
+    /// The reason for which the operation may not go on: cancelled, or out of time. `moved` is the time that the action has told.
+    fn over(&self, moved: Option<Timestamp>, is_unreached: bool) -> Option<String> {
         if self.is_cancelled {
             return Some("cancelled on request".to_owned());
         }
         let created = self.before.created.map(Time::timestamp);
         let within = if self.within.is_zero() { DEFAULT_TIMEOUT } else { self.within };
         let end = created.and_then(|created| created.checked_add(within).ok());
-        end.is_none_or(|end| end < self.now).then(|| TIMED_OUT.to_owned())
+        let is_late = end.is_none_or(|end| end < self.now);
+        let is_within = |limit: SignedDuration, since: Timestamp| self.now.duration_since(since) < limit;
+        let moves = match moved {
+            Some(moved) => is_within(IDLE, moved),
+            None => is_unreached && end.is_some_and(|end| is_within(UNREACHED, end)),
+        };
+        (is_late && !(self.tells_movement && moves)).then(|| TIMED_OUT.to_owned())
     }
 
     fn ended(&self, mut status: OperationStatus, phase: OperationPhase, error: String) -> InquiryResult {
@@ -194,7 +207,8 @@ mod tests {
     fn follow(minutes: i64, is_cancelled: bool) -> Inquiry {
         let created = Some(Time::new(time("2026-11-22T12:00:00Z")));
         let before = OperationStatus { phase: Some(OperationPhase::New), created, ..OperationStatus::default() };
-        Inquiry { before, now: time("2026-11-22T13:00:00Z"), within: SignedDuration::from_mins(minutes), is_cancelled }
+        let (now, within) = (time("2026-11-22T13:00:00Z"), SignedDuration::from_mins(minutes));
+        Inquiry { before, now, within, is_cancelled, tells_movement: false }
     }
 
     fn runs() -> OperationProgress {
@@ -253,6 +267,31 @@ mod tests {
             let expected = (phase, error.to_owned(), trouble.map(str::to_owned));
             assert_eq!(asked(follow, progress, cancel).await, expected);
         }
+    }
+
+    #[tokio::test]
+    async fn an_operation_that_moves_bytes_goes_on_past_its_time() {
+        use OperationPhase::{Failed, InProgress, New};
+        let moved = |at: &str| OperationProgress { updated: Some(time(at)), ..runs() };
+        let own = |is_cancelled: bool| Inquiry { tells_movement: true, ..follow(1, is_cancelled) };
+        let late = "Asynchronous action timed out";
+        for (follow, progress, expected) in [
+            (own(false), Ok(moved("2026-11-22T12:30:01Z")), (InProgress, "", None)),
+            (own(false), Ok(moved("2026-11-22T12:30:00Z")), (Failed, late, None)),
+            (own(true), Ok(moved("2026-11-22T12:59:00Z")), (Failed, "cancelled on request", None)),
+            // Nobody has told when bytes were moved.
+            (own(false), Ok(runs()), (Failed, late, None)),
+            (follow(1, false), Ok(moved("2026-11-22T12:59:00Z")), (Failed, late, None)),
+            // It will be known when the cluster answers again.
+            (own(false), Err(ActionError::passing("busy")), (New, "", Some("busy"))),
+        ] {
+            let (phase, error, trouble) = expected;
+            let expected = (phase, error.to_owned(), trouble.map(str::to_owned));
+            assert_eq!(asked(follow, progress, Ok(())).await, expected);
+        }
+        let days = Inquiry { now: time("2026-11-23T12:01:00Z"), ..own(false) };
+        let (phase, ..) = asked(days, Err(ActionError::passing("busy")), Ok(())).await;
+        assert_eq!(phase, Failed);
     }
 
     #[tokio::test]

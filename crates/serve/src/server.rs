@@ -70,8 +70,8 @@ pub struct ServerArgs {
     /// Interval at which locations are validated, for locations that set none; 0 for once
     #[arg(long, value_parser = flags::duration, default_value = "1m", value_name = "DURATION")]
     store_validation_frequency: Duration,
-    /// Longest time for the files of all volumes of one backup or restore; the annotation velero.io/pod-volume-timeout of a restore says
-    /// otherwise
+    /// Longest time for the files of all volumes of one backup or restore, which go on after it while bytes are moved; the annotation
+    /// velero.io/pod-volume-timeout of a restore says otherwise
     #[arg(long, value_parser = flags::duration, default_value = "4h", value_name = "DURATION")]
     fs_backup_timeout: Duration,
     /// Time for which backups are kept that set none
@@ -89,7 +89,8 @@ pub struct ServerArgs {
     /// Move the data of CSI snapshots into repositories when backups do not say; node agents do it
     #[arg(long)]
     default_snapshot_move_data: bool,
-    /// Longest time for asynchronous operations, for backups and restores that set none
+    /// Longest time for asynchronous operations, for backups and restores that set none; DataUploads and DataDownloads go on after it while
+    /// bytes are moved
     #[arg(long, value_parser = flags::duration, default_value = "4h", value_name = "DURATION")]
     default_item_operation_timeout: Duration,
     /// Interval at which asynchronous operations are checked; 0 for every ten seconds

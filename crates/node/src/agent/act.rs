@@ -196,7 +196,7 @@ impl Actor {
         if (moved.total_bytes, moved.done_bytes) == (transfer.progress.total_bytes, transfer.progress.bytes_done) {
             return Ok(Acted::Moved(moved, None));
         }
-        let patch = patch::progress(transfer, moved.total_bytes, moved.done_bytes);
+        let patch = patch::progress(transfer, moved, self.now);
         match self.store(transfer, patch).await? {
             Acted::Stored(stored) => Ok(Acted::Moved(moved, Some(stored))),
             _ => Ok(Acted::Moved(moved, None)),

@@ -5,8 +5,9 @@ use crate::outcome::{SavedVolume, TransferResult};
 use crate::rules::Ending;
 use crate::transfer::{Transfer, TransferKind};
 use jiff::Timestamp;
-use lifeboat_api::well_known::{ANNOTATION_KILLED_MOVERS, LABEL_EXPOSE_ON_GOING};
+use lifeboat_api::well_known::{ANNOTATION_KILLED_MOVERS, ANNOTATION_MOVED_AT, LABEL_EXPOSE_ON_GOING};
 use lifeboat_api::{DataPathPhase, NodeOs, Time};
+use lifeboat_mover::protocol::Bytes;
 use serde_json::{Value, json};
 
 /// A patch of this very version of a transfer.
@@ -64,7 +65,9 @@ pub(super) fn begin(transfer: &Transfer, now: Timestamp) -> Value {
     let message = note_of(&killed_movers(transfer));
     let started = transfer.started.unwrap_or_else(|| Time::new(now));
     let status = json!({"phase": DataPathPhase::InProgress, "startTimestamp": started, "message": message});
-    of(transfer, json!({"labels": {LABEL_EXPOSE_ON_GOING: null}}), json!({"status": status}))
+    let annotations = json!({ANNOTATION_MOVED_AT: Time::new(now)});
+    let metadata = json!({"labels": {LABEL_EXPOSE_ON_GOING: null}, "annotations": annotations});
+    of(transfer, metadata, json!({"status": status}))
 }
 
 /// Goes back to where a pod is made, after these movers were killed.
@@ -93,8 +96,10 @@ pub(super) fn note(transfer: &Transfer, message: &str) -> Value {
     of(transfer, json!({}), json!({"status": {"message": message}}))
 }
 
-pub(super) fn progress(transfer: &Transfer, total: i64, done: i64) -> Value {
-    of(transfer, json!({}), json!({"status": {"progress": {"totalBytes": total, "bytesDone": done}}}))
+pub(super) fn progress(transfer: &Transfer, moved: Bytes, now: Timestamp) -> Value {
+    let metadata = json!({"annotations": {ANNOTATION_MOVED_AT: Time::new(now)}});
+    let progress = json!({"totalBytes": moved.total_bytes, "bytesDone": moved.done_bytes});
+    of(transfer, metadata, json!({"status": {"progress": progress}}))
 }
 
 pub(super) fn end(transfer: &Transfer, ending: &Ending, now: Timestamp) -> Value {

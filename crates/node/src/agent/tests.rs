@@ -43,7 +43,10 @@ async fn a_volume_of_a_pod_is_restored() {
     let has_moved = |found: Option<&Value>| {
         found.is_some_and(|found| found["status"]["progress"] == json!({"totalBytes": 7, "bytesDone": 3}))
     };
-    ground.until(&PodVolumeRestore.resource(), Some("velero"), "pvr", has_moved).await;
+    let moving = ground.until(&PodVolumeRestore.resource(), Some("velero"), "pvr", has_moved).await.unwrap();
+    let (moved, began) =
+        (&moving["metadata"]["annotations"]["lifeboat.io/moved-at"], &moving["status"]["startTimestamp"]);
+    assert!(moved.as_str().unwrap() >= began.as_str().unwrap(), "{moved} {began}");
     ground.pod_is("pvr", "Succeeded", RESULT).await;
     assert_eq!(ground.ended(PodVolumeRestore, "pvr", "Completed").await, "");
     let mut status = ground.there(&PodVolumeRestore.resource(), "velero", "pvr").await["status"].clone();

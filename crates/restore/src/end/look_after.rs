@@ -60,6 +60,8 @@ async fn ask(operation: &RestoreOperation, restore: &Restore, env: &Env) -> Opti
         now: (env.operation.clock)(),
         within: SignedDuration::from_nanos(restore.spec.item_operation_timeout.nanoseconds()),
         is_cancelled: restore.spec.cancel,
+        // That of claims, whose operations are DataDownloads.
+        tells_movement: operation.spec.restore_item_action == RESTORE_ACTIONS[0],
     };
     let action = action(&operation.spec.restore_item_action, env);
     let id = &operation.spec.operation_id;

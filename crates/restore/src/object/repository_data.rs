@@ -42,10 +42,8 @@ pub(crate) fn check_claims(
         let why = match state.pods.files.claims_through(in_cluster.namespace.as_deref().unwrap_or_default(), name) {
             Some(ClaimsFilled::Yes) => continue,
             Some(ClaimsFilled::No(why)) => why,
-            Some(ClaimsFilled::NotYet) => match Instant::now() < state.attempts.filling.until() {
-                true => return Err(Refused::Filling),
-                false => "that takes too long".to_owned(),
-            },
+            // The restore of files gives it up when no bytes are moved any more.
+            Some(ClaimsFilled::NotYet) => return Err(Refused::Filling),
             None if state.notes.lost_claims.has_pod(&in_cluster) => "that pod could not be restored".to_owned(),
             None => match context.scope.find(&first) {
                 Some(row) if is_to_come(context, row, turn) => return Err(Refused::Filling),
@@ -74,10 +72,11 @@ fn is_to_come(context: &RestoreContext, row: usize, turn: AttemptNumber) -> bool
 
 /// Notes the end of an attempt at a pod through which others may have their claims filled.
 pub(crate) fn note_end(context: &RestoreContext, source: &SourceObject, attempt: Attempt) {
-    if matches!(attempt, Attempt::Done { .. }) && source.key.resource == GroupResource::new("", "pods") {
-        if context.builder.volumes.retained.files.of(&name_of_object(&source.key)).is_some() {
-            lock(&context.state.notes.ended_pods).insert(source.row);
-        }
+    if matches!(attempt, Attempt::Done { .. })
+        && source.key.resource == GroupResource::new("", "pods")
+        && context.builder.volumes.retained.files.of(&name_of_object(&source.key)).is_some()
+    {
+        lock(&context.state.notes.ended_pods).insert(source.row);
     }
 }
 

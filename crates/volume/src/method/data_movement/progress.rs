@@ -1,5 +1,6 @@
 //! The progress of an operation as the resource of a data mover shows it. Pure.
 
+use jiff::Timestamp;
 use lifeboat_action::OperationProgress;
 use lifeboat_api::{DataMoveProgress, DataPathPhase, Time};
 
@@ -13,6 +14,8 @@ pub(super) struct MoverState<'a> {
     pub(super) progress: &'a DataMoveProgress,
     pub(super) started: Option<Time>,
     pub(super) ended: Option<Time>,
+    /// The time at which bytes were last moved, as the node agent has noted it.
+    pub(super) moved: Option<&'a str>,
 }
 
 impl MoverState<'_> {
@@ -29,6 +32,8 @@ impl MoverState<'_> {
             DataPathPhase::Failed => message.to_owned(),
             _ => String::new(),
         };
+        let moved = self.moved.filter(|_| phase == DataPathPhase::InProgress);
+        let moved = moved.and_then(|text| text.parse::<Timestamp>().ok());
         OperationProgress {
             completed: matches!(phase, DataPathPhase::Completed | DataPathPhase::Canceled | DataPathPhase::Failed),
             error,
@@ -37,7 +42,7 @@ impl MoverState<'_> {
             operation_units: "Bytes".to_owned(),
             description: phase.as_str().to_owned(),
             started: self.started.map(Time::timestamp),
-            updated: self.ended.map(Time::timestamp),
+            updated: self.ended.map(Time::timestamp).or(moved),
         }
     }
 }

@@ -12,7 +12,8 @@ use crate::restore_plan::MovedSnapshot;
 use bytes::Bytes;
 use lifeboat_action::{ActionError, OperationProgress};
 use lifeboat_api::well_known::{
-    ANNOTATION_TARGET_CLAIM_UID, LABEL_ASYNC_OPERATION_ID, LABEL_DYNAMIC_PV_RESTORE, LABEL_RESTORE_UID,
+    ANNOTATION_MOVED_AT, ANNOTATION_TARGET_CLAIM_UID, LABEL_ASYNC_OPERATION_ID, LABEL_DYNAMIC_PV_RESTORE,
+    LABEL_RESTORE_UID,
 };
 use lifeboat_api::{
     DataDownload, DataDownloadSpec, DataPathPhase, Duration, Resource, Restore, TargetVolumeSpec, label_value,
@@ -253,6 +254,7 @@ fn progress_of(download: &DataDownload) -> OperationProgress {
         progress: &status.progress,
         started: status.start_timestamp,
         ended: status.completion_timestamp,
+        moved: download.metadata.annotations.get(ANNOTATION_MOVED_AT).map(String::as_str),
     };
     state.progress()
 }

@@ -3,7 +3,9 @@
 use crate::method::child::{child_metadata, child_name, upload_settings};
 use crate::method::data_movement::progress::MoverState;
 use lifeboat_action::OperationProgress;
-use lifeboat_api::well_known::{LABEL_ASYNC_OPERATION_ID, LABEL_BACKUP_NAME, LABEL_BACKUP_UID, LABEL_PVC_UID};
+use lifeboat_api::well_known::{
+    ANNOTATION_MOVED_AT, LABEL_ASYNC_OPERATION_ID, LABEL_BACKUP_NAME, LABEL_BACKUP_UID, LABEL_PVC_UID,
+};
 use lifeboat_api::{Backup, CsiSnapshotSpec, DataPathPhase, DataUpload, DataUploadSpec, Resource, label_value};
 
 /// A CSI snapshot whose data is to be moved.
@@ -90,6 +92,7 @@ pub(super) fn progress_of(upload: &DataUpload) -> OperationProgress {
         progress: &status.progress,
         started: status.start_timestamp,
         ended: status.completion_timestamp,
+        moved: upload.metadata.annotations.get(ANNOTATION_MOVED_AT).map(String::as_str),
     };
     state.progress()
 }
@@ -210,5 +213,14 @@ mod tests {
             };
             assert_eq!(of(Some(phase), message), expected, "{phase:?}");
         }
+        // While it goes on it says when bytes were moved last.
+        let at = "2026-11-22T12:30:00Z";
+        let mut upload = DataUpload::default();
+        upload.metadata.annotations.insert("lifeboat.io/moved-at".to_owned(), at.to_owned());
+        let updated = [P::InProgress, P::Prepared].map(|phase| {
+            upload.status.phase = Some(phase);
+            progress_of(&upload).updated
+        });
+        assert_eq!(updated, [Some(at.parse::<jiff::Timestamp>().unwrap()), None]);
     }
 }

@@ -51,9 +51,9 @@ pub(super) fn said(message: &str) -> &str {
 /// The limits of a wait.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WaitLimits {
-    /// Of the whole wait.
+    /// Of the whole wait, but for volumes of which bytes are moved.
     pub(super) whole: Duration,
-    /// Of the time without any progress while a volume is being moved.
+    /// Of the time without any progress while a volume is being moved, and after the whole limit.
     pub(super) idle: Duration,
     /// The message when the whole wait was too long.
     pub(super) late: &'static str,
@@ -64,6 +64,8 @@ pub(super) struct WaitLimits {
 pub(super) struct WaitProgress {
     seen: BTreeMap<String, VolumeProgress>,
     changed: Duration,
+    /// The last time at which a mover has begun, has moved bytes, or has ended.
+    moved: Option<Duration>,
 }
 
 impl WaitProgress {
@@ -76,11 +78,12 @@ impl WaitProgress {
         limits: WaitLimits,
     ) -> BTreeMap<String, String> {
         self.take(now, states);
-        if now >= limits.whole {
+        let is_idle = |since: Duration| now.saturating_sub(since) >= limits.idle;
+        if now >= limits.whole && self.moved.is_none_or(is_idle) {
             return self.given_up(|_| true, limits.late);
         }
         // One that only waits has its turn when those before it have ended.
-        if now.saturating_sub(self.changed) >= limits.idle {
+        if is_idle(self.changed) {
             let why = format!("no volume has made any progress for {} s", limits.idle.as_secs());
             return self.given_up(VolumeProgress::is_moving, &why);
         }
@@ -101,6 +104,14 @@ impl WaitProgress {
             |(name, state): (&String, &VolumeProgress)| before.get(name).is_some_and(|known| state.is_as_far_as(known));
         if states.len() != before.len() || !states.iter().all(is_as_before) {
             self.changed = now;
+        }
+        let has_moved = |(name, state): (&String, &VolumeProgress)| {
+            state.is_moving()
+                && before.get(name).is_none_or(|known| !known.is_moving() || state.bytes.0 > known.bytes.0)
+        };
+        let has_ended = |(name, state): (&String, &VolumeProgress)| state.is_moving() && !states.contains_key(name);
+        if states.iter().any(has_moved) || before.iter().any(has_ended) {
+            self.moved = Some(now);
         }
         self.seen = states;
     }
@@ -148,10 +159,26 @@ mod tests {
             (210, all(&[("a", Some(InProgress), 0), ("b", Some(New), 0)]), reasons(&[])),
             // Any progress of any of them counts, and so does one that has ended.
             (239, all(&[("a", Some(InProgress), 5), ("b", Some(New), 0)]), reasons(&[])),
-            (240, all(&[("b", Some(New), 0)]), reasons(&[("b", "late; no node agent has taken it up")])),
+            (241, all(&[("b", Some(New), 0)]), reasons(&[])),
+            (270, all(&[("b", Some(New), 0)]), reasons(&[])),
+            (271, all(&[("b", Some(New), 0)]), reasons(&[("b", "late; no node agent has taken it up")])),
         ] {
             assert_eq!(progress.look(minutes(time), states, limits()), expected, "{time}");
         }
+    }
+
+    #[test]
+    fn a_wait_goes_on_past_its_whole_limit_as_long_as_bytes_move() {
+        let mut progress = WaitProgress::default();
+        let mut look = |time: u64, bytes: i64| {
+            let states = all(&[("a", Some(InProgress), bytes), ("b", Some(Prepared), 0)]);
+            progress.look(minutes(time), states, limits())
+        };
+        for (time, bytes) in (0..1000).step_by(20).zip(1..) {
+            assert_eq!(look(time, bytes), reasons(&[]), "{time}");
+        }
+        let late = [("a", "late; it is InProgress"), ("b", "late; it is Prepared: its node is busy")];
+        assert_eq!((look(1009, 50), look(1010, 50)), (reasons(&[]), reasons(&late)));
     }
 
     #[test]

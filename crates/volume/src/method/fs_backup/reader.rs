@@ -27,6 +27,8 @@ use tokio::time::{Instant, sleep};
 const AT_ONCE: usize = 8;
 /// The pauses between two looks at a pod: the first, which doubles, and the longest.
 const PAUSES: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(5)];
+/// The time for which a reader pod outlives the limits of its backup: a volume of which bytes are moved is waited for longer.
+const SPARE: Duration = Duration::from_secs(24 * 3600);
 /// The words of the cluster that an error has at most, in characters.
 const MOST_WORDS: usize = 1000;
 
@@ -94,7 +96,7 @@ impl Readers {
             claim,
             image: &facts.image,
             tolerations: &facts.tolerations,
-            lifetime: self.settings.whole + self.settings.resource_timeout,
+            lifetime: self.settings.whole + self.settings.resource_timeout + SPARE,
         };
         lock(&self.made).insert(claim.key.clone());
         let name = reader_pod_name(&self.settings.backup, &claim.key);

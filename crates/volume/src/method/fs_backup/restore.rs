@@ -50,7 +50,7 @@ pub struct FileRestoreSettings {
     pub restore: Arc<Restore>,
     /// The storage location of its backup.
     pub location: String,
-    /// Longest time for all volumes.
+    /// Longest time for all volumes, unless bytes of them are moved.
     pub whole: Duration,
     /// Longest wait for a repository, and for a pod to have a node with a node agent.
     pub resource_timeout: Duration,

@@ -9,7 +9,7 @@ use std::time::Duration;
 pub struct FileBackupSettings {
     /// The backup, with its storage location.
     pub backup: Arc<Backup>,
-    /// Longest time for all volumes.
+    /// Longest time for all volumes, unless bytes of them are moved.
     pub whole: Duration,
     /// Longest wait for a repository, and for a reader pod to run.
     pub resource_timeout: Duration,
