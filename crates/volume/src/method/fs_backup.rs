@@ -8,6 +8,7 @@
 mod backup;
 pub(crate) mod cancel;
 mod outcome;
+mod place;
 mod progress;
 mod reader;
 mod reader_pod;

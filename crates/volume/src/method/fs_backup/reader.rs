@@ -5,6 +5,7 @@
 //! by itself, whatever happens.
 
 use crate::facts::Claim;
+use crate::method::fs_backup::place::{PlaceWait, is_about_room};
 use crate::method::fs_backup::reader_pod::{ReaderPod, ReaderState, reader_pod_name};
 use crate::method::fs_backup::saved_volume::SavedPod;
 use crate::method::fs_backup::settings::FileBackupSettings;
@@ -193,9 +194,10 @@ impl Readers {
         }
     }
 
-    /// Waits until the pod runs.
+    /// Waits until the pod runs. Nodes that are full are waited for longer.
     async fn wait(&self, namespace: &str, name: &str, uid: &str) -> Result<SavedPod, String> {
-        let (deadline, [mut pause, longest]) = (Instant::now() + self.settings.resource_timeout, PAUSES);
+        let (begun, [mut pause, longest]) = (Instant::now(), PAUSES);
+        let mut place = PlaceWait::new(self.settings.resource_timeout);
         let mut why = String::new();
         loop {
             match self.cluster.get(&pods(), Some(namespace), name).await {
@@ -209,15 +211,23 @@ impl Readers {
                         (ReaderState::Lost(why), _) => {
                             return Err(format!("the reader pod {namespace}/{name} does not hold the volume: {why}"));
                         }
-                        (ReaderState::Starting(waits), _) => why = waits,
+                        (ReaderState::Starting(waits), _) => {
+                            if place.look(begun.elapsed(), is_about_room(&waits)) {
+                                let fields = [("pod", &*format!("{namespace}/{name}")), ("scheduler", &waits)];
+                                self.operation.journal.info("No node has room for a reader pod", &fields);
+                            }
+                            why = waits;
+                        }
                         (ReaderState::Running, None) => {}
                     }
                 }
                 Err(e) if e.can_pass() => why = e.to_string(),
                 Err(e) => return Err(format!("look at the reader pod {namespace}/{name}: {e}")),
             }
-            if Instant::now() + pause > deadline {
-                let why = self.late(namespace, name, uid, &why).await;
+            if place.is_over(begun.elapsed() + pause) {
+                let words = self.words_about(namespace, uid, &why).await;
+                let limit = place.limit_words("--resource-timeout");
+                let why = format!("the reader pod {namespace}/{name} does not run after {limit}: {words}");
                 lock(&self.outcomes).late.get_or_insert_with(|| why.clone());
                 return Err(why);
             }
@@ -227,13 +237,11 @@ impl Readers {
     }
 
     /// The reason for which a pod does not run: what its status says, and the newest of the cluster's events about it.
-    async fn late(&self, namespace: &str, name: &str, uid: &str, why: &str) -> String {
+    async fn words_about(&self, namespace: &str, uid: &str, why: &str) -> String {
         let event = self.newest_warning(namespace, uid).await;
         let words: Vec<&str> = [why, &event].into_iter().filter(|words| !words.is_empty()).collect();
         let words = if words.is_empty() { "the cluster says nothing about it".to_owned() } else { words.join("; ") };
-        let words: String = words.chars().take(MOST_WORDS).collect();
-        let seconds = self.settings.resource_timeout.as_secs();
-        format!("the reader pod {namespace}/{name} does not run after {seconds} s (--resource-timeout): {words}")
+        words.chars().take(MOST_WORDS).collect()
     }
 
     /// The newest warning among the events about a pod; empty for none, and where they cannot be read.

@@ -7,6 +7,7 @@
 use crate::facts::is_ephemeral;
 use crate::method::child::list;
 use crate::method::fs_backup::outcome::{ClaimsFilled, FileEnd, FileOutcome};
+use crate::method::fs_backup::place::{PlaceWait, is_about_room};
 use crate::method::fs_backup::progress::{VolumeProgress, WaitLimits, WaitProgress, said};
 use crate::method::fs_backup::repository::{KnownRepositories, NeededRepository};
 use crate::method::fs_backup::resource::{ToFill, make, pod_volume_restore, restored_volume_name};
@@ -283,10 +284,11 @@ impl FileRun {
         make(&self.cluster, &pod_volume_restore(restore, fill)).await.map(drop)
     }
 
-    /// Waits until the pod is on a node where a node agent runs.
+    /// Waits until the pod is on a node where a node agent runs. Nodes that are full are waited for longer.
     async fn placed(&self, pod: &FollowedPod, names: &[String]) -> Result<(), String> {
         let namespace = &self.settings.restore.metadata.namespace;
-        let (deadline, mut pause) = (Instant::now() + self.settings.resource_timeout, FIRST_PAUSE);
+        let (begun, mut pause) = (Instant::now(), FIRST_PAUSE);
+        let mut place = PlaceWait::new(self.settings.resource_timeout);
         loop {
             if names.iter().all(|name| self.has_ended(name)) {
                 return Ok(());
@@ -305,13 +307,21 @@ impl FileRun {
             };
             let why = match look.await {
                 Ok(Ok(None)) => return Ok(()),
-                Ok(Ok(Some(why))) => why,
+                Ok(Ok(Some(why))) => {
+                    if place.look(begun.elapsed(), is_about_room(&why)) {
+                        let fields = [("pod", &*format!("{}/{}", pod.namespace, pod.name)), ("why", &why)];
+                        self.operation
+                            .journal
+                            .info("No node has room for a pod whose volumes are to be filled", &fields);
+                    }
+                    why
+                }
                 Ok(Err(gone)) => return Err(gone),
                 Err(e) => e.to_string(),
             };
-            if Instant::now() + pause > deadline {
-                let seconds = self.settings.resource_timeout.as_secs();
-                return Err(format!("{why}; gave up after {seconds} s (--resource-timeout of the server)"));
+            if place.is_over(begun.elapsed() + pause) {
+                let limit = place.limit_words("--resource-timeout of the server");
+                return Err(format!("{why}; gave up after {limit}"));
             }
             sleep(pause).await;
             pause = (pause * 2).min(LONGEST_POD_PAUSE);
