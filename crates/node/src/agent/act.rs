@@ -107,7 +107,7 @@ impl Actor {
         let limit = SignedDuration::try_from(self.settings.resource_timeout).unwrap_or(SignedDuration::MAX);
         let may_wait = transfer.completed.is_some_and(|at| self.now.duration_since(at.timestamp()) < limit);
         match remove_all(&self.kube, transfer, may_wait).await {
-            Ok(Removal::Done) => self.store(transfer, patch::remove_finalizer(transfer)).await,
+            Ok(Removal::Done { left }) => self.store(transfer, patch::remove_finalizer(transfer, &left)).await,
             Ok(Removal::Waits(reason)) => Ok(Acted::Waits(reason, SOON)),
             Err(e) if e.is_conflict() => Ok(Acted::Waits("it has changed meanwhile".to_owned(), SOON)),
             Err(e) => Err(e),

@@ -30,9 +30,20 @@ pub(super) fn add_finalizer(transfer: &Transfer) -> Value {
     of(transfer, json!({"finalizers": with_finalizer(transfer)}), json!({}))
 }
 
-pub(super) fn remove_finalizer(transfer: &Transfer) -> Value {
+/// Ends the clean-up of a transfer, and tells what it has left.
+pub(super) fn remove_finalizer(transfer: &Transfer, left: &str) -> Value {
     let others = transfer.meta.finalizers_without(transfer.kind.finalizer());
-    of(transfer, json!({"finalizers": others, "labels": {LABEL_EXPOSE_ON_GOING: null}}), json!({}))
+    let told = match left {
+        "" => json!({}),
+        left => {
+            let left =
+                format!("the clean-up did not end in time: {left}; look for it, and for the snapshot in the storage");
+            let all: Vec<&str> =
+                [transfer.message.as_str(), &left].into_iter().filter(|text| !text.is_empty()).collect();
+            json!({"status": {"message": all.join("; ")}})
+        }
+    };
+    of(transfer, json!({"finalizers": others, "labels": {LABEL_EXPOSE_ON_GOING: null}}), told)
 }
 
 pub(super) fn accept(transfer: &Transfer, node: &str, now: Timestamp) -> Value {

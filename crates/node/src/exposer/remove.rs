@@ -18,8 +18,8 @@ const MOST_STEPS: usize = 16;
 /// The outcome of a removal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Removal {
-    /// All that can be removed is.
-    Done,
+    /// All that can be removed is. What is left is waited for no longer; empty for nothing.
+    Done { left: String },
     /// It waits for this.
     Waits(String),
 }
@@ -29,11 +29,13 @@ pub(crate) enum Removal {
 pub(crate) async fn remove_all(kube: &Kube, transfer: &Transfer, may_wait: bool) -> Result<Removal, ClusterError> {
     remove_pod(kube, transfer).await?;
     if transfer.kind == TransferKind::PodVolumeBackup {
-        return Ok(Removal::Done);
+        return Ok(Removal::Done { left: String::new() });
     }
+    let mut left = String::new();
     if let TransferRequest::DataUpload(spec) = &transfer.request {
-        if let Removal::Waits(reason) = remove_upload(kube, transfer, spec, may_wait).await? {
-            return Ok(Removal::Waits(reason));
+        match remove_upload(kube, transfer, spec, may_wait).await? {
+            Removal::Done { left: of_upload } => left = of_upload,
+            waits @ Removal::Waits(_) => return Ok(waits),
         }
     } else {
         keep_delivered(kube, transfer).await?;
@@ -44,7 +46,7 @@ pub(crate) async fn remove_all(kube: &Kube, transfer: &Transfer, may_wait: bool)
     if transfer.kind.is_of_any_node() && !remove_copies(kube, transfer).await? {
         return Ok(Removal::Waits("a copy of a Secret or ConfigMap has changed meanwhile".to_owned()));
     }
-    Ok(Removal::Done)
+    Ok(Removal::Done { left })
 }
 
 /// Removes the pod of a transfer.
@@ -107,12 +109,17 @@ async fn remove_upload(
     let (name, own) = (transfer.meta.name.as_str(), Some(transfer.meta.namespace.as_str()));
     let own_object = |resource| ObjectName { resource, namespace: own, name };
     let own_content = ObjectName { resource: &contents, namespace: None, name };
+    // Claim and copy, which say it, may go before it.
+    let mut volume_name = String::new();
     for _ in 0..MOST_STEPS {
         let claim = own_claim(kube, transfer, name).await?;
         let objects = UploadObjects::read(kube, transfer, spec).await?;
-        let volume_name = made_volume(claim.as_ref(), objects.copy.as_ref());
-        let of_volume = ObjectName { resource: &volumes, namespace: None, name: volume_name };
-        let volume = match volume_name {
+        let seen = made_volume(claim.as_ref(), objects.copy.as_ref());
+        if !seen.is_empty() {
+            seen.clone_into(&mut volume_name);
+        }
+        let of_volume = ObjectName { resource: &volumes, namespace: None, name: &volume_name };
+        let volume = match volume_name.as_str() {
             "" => None,
             _ => kube.get(of_volume).await?,
         };
@@ -140,11 +147,11 @@ async fn remove_upload(
             }
             RemovalStep::Wait(reason) => return Ok(Removal::Waits(reason)),
             RemovalStep::Done { left } => {
+                let left = left.join("; ");
                 if !left.is_empty() {
-                    let left = left.join("; ");
                     tracing::warn!(name, left, "nobody waits any longer for what is left of a DataUpload");
                 }
-                return Ok(Removal::Done);
+                return Ok(Removal::Done { left });
             }
         }
     }

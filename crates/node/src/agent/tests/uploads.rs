@@ -50,6 +50,22 @@ async fn a_snapshot_is_moved_and_nothing_of_it_is_left() {
 }
 
 #[tokio::test]
+async fn what_an_upload_leaves_in_the_storage_is_in_its_status() {
+    let ground = running_upload().await;
+    ground.pod_is("du", "Succeeded", SAVED).await;
+    ground.phase(DataUpload, "du", "Completed").await;
+    // Neither provisioner nor driver does anything.
+    ground.pass(SignedDuration::from_mins(10), DataUpload, "du").await;
+    let message = ground.ended(DataUpload, "du", "Completed").await;
+    for words in [
+        "the clean-up did not end in time: the volume pv-1, which was made from the snapshot, is being deleted; ",
+        "the VolumeSnapshotContent du, and its snapshot, are being deleted; look for it, and for the snapshot in the storage",
+    ] {
+        assert!(message.contains(words), "{message}");
+    }
+}
+
+#[tokio::test]
 async fn an_empty_snapshot_is_completed_and_says_so() {
     let ground = running_upload().await;
     ground.pod_is("du", "Succeeded", EMPTY).await;
