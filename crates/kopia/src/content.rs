@@ -144,6 +144,11 @@ impl Contents {
         self.load(&mut loaded).await
     }
 
+    /// True where an index blob counts, as of the last refresh.
+    pub(crate) async fn has_index_blobs(&self) -> bool {
+        !self.inner.indexes.loaded.lock().await.blobs.is_empty()
+    }
+
     /// The source of its indexes.
     pub(crate) fn source(&self) -> IndexSource {
         self.inner.indexes.source

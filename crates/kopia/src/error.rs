@@ -43,6 +43,26 @@ pub enum KopiaError {
         /// The reason.
         why: String,
     },
+    /// An index blob, or the log of a compaction of some, does not hold what it should: nobody can say what is in the
+    /// repository.
+    #[error("{what} is damaged: {why}")]
+    DamagedIndex {
+        /// The blob.
+        what: String,
+        /// The reason.
+        why: String,
+    },
+    /// There are packs whose indexes were written, and no index blob that counts.
+    #[error(
+        "the indexes of the repository in {location} are lost: it has packs, such as {pack}, and no index blob that counts; \
+         bring back those that were deleted from an older version or a copy of the bucket"
+    )]
+    LostIndexes {
+        /// The location, as its store describes itself.
+        location: String,
+        /// A pack.
+        pack: String,
+    },
     /// Something that is referred to is not there.
     #[error("{what} is missing in the repository")]
     Missing {
@@ -153,6 +173,10 @@ impl KopiaError {
                 Self::UpgradeInProgress { owner: owner.clone(), message: message.clone() }
             }
             Self::Damaged { what, why } => Self::Damaged { what: what.clone(), why: why.clone() },
+            Self::DamagedIndex { what, why } => Self::DamagedIndex { what: what.clone(), why: why.clone() },
+            Self::LostIndexes { location, pack } => {
+                Self::LostIndexes { location: location.clone(), pack: pack.clone() }
+            }
             Self::Missing { what } => Self::Missing { what: what.clone() },
             Self::NotChosen { text, why } => Self::NotChosen { text: text.clone(), why: why.clone() },
             Self::RepositoryExists { location } => Self::RepositoryExists { location: location.clone() },

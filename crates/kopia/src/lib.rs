@@ -23,6 +23,7 @@ pub mod crypto;
 mod error;
 pub mod format;
 mod guard;
+mod lost_indexes;
 pub mod maintenance;
 pub mod manifest;
 mod marks;

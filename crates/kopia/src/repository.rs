@@ -7,6 +7,7 @@ use crate::crypto::{Crypto, Password};
 use crate::format::blob_name::FORMAT;
 use crate::format::repository::RepositoryFormat;
 use crate::guard::{Clock, FormatGuard};
+use crate::lost_indexes::load_indexes;
 use crate::manifest::{self, Manifests};
 use crate::snapshot::Snapshot;
 use crate::tasks::blocking;
@@ -43,7 +44,8 @@ impl Repository {
     /// indexes.
     ///
     /// # Errors
-    /// No repository, a wrong password, an upgrade, what this version cannot read, those of the bucket.
+    /// No repository, a wrong password, an upgrade, what this version cannot read, indexes that are lost or damaged, those of
+    /// the bucket.
     pub async fn open(store: Arc<dyn BlobStore>, password: Password, options: OpenOptions) -> Result<Self, KopiaError> {
         let blobs = Blobs::open(store).await?;
         let guard = FormatGuard::open(blobs.clone(), password, options.clock.clone()).await?;
@@ -93,7 +95,7 @@ impl Repository {
             memory: options.memory,
             threads: options.threads,
         });
-        contents.refresh().await?;
+        load_indexes(&contents, &blobs).await?;
         Ok(Self { contents, guard, blobs, crypto })
     }
 

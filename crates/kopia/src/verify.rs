@@ -47,6 +47,7 @@ impl Repository {
             contents: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             problems: AtomicU64::new(0),
+            packs_without_index: AtomicU64::new(0),
         });
         let (to_reader, wanted) = mpsc::channel::<Wanted<Arc<FilePath>>>(WAITING);
         let wanted = unfold(wanted, |mut wanted| async move { Some((Ok(wanted.recv().await?), wanted)) });
@@ -65,6 +66,7 @@ impl Repository {
             bytes: count(&progress.bytes),
             problems: count(&progress.problems),
             damaged_index_entries: self.contents().index_set().damaged_entries(),
+            packs_without_index: count(&progress.packs_without_index),
         })
     }
 

@@ -98,6 +98,38 @@ fn a_damaged_repository_is_named_by_file_and_reason() {
 }
 
 #[test]
+fn a_repository_without_its_indexes_is_refused_and_read_by_its_packs() {
+    let ground = ground_of("layout-flat");
+    let whole = ground.ok(&["snapshots", "-o", "json"]);
+    let blobs = std::fs::read_dir(ground.path("layout-flat")).expect("a folder");
+    let indexes: Vec<_> = blobs.map(|blob| blob.expect("a blob").path()).filter(|path| is_index(path)).collect();
+    assert!(!indexes.is_empty(), "the repository has index blobs");
+    // One is damaged; then all are lost.
+    let bytes = std::fs::read(&indexes[0]).expect("an index");
+    std::fs::write(&indexes[0], &bytes[1..]).expect("write");
+    for is_lost in [false, true] {
+        if is_lost {
+            indexes.iter().for_each(|path| std::fs::remove_file(path).expect("remove"));
+        }
+        for args in [&["snapshots"][..], &["verify"], &["snapshot", "."], &["maintenance", "run"]] {
+            let refused = ground.repo(args);
+            assert!(refused.code == 1 && refused.err.contains("--recover-indexes"), "{args:?}: {refused:?}");
+        }
+        assert_eq!(ground.ok(&["snapshots", "-o", "json", "--recover-indexes"]), whole);
+        assert_eq!(ground.ok(&["cat", "latest:d/one", "--recover-indexes"]), "1");
+        let verified = ground.json(&["verify", "--recover-indexes"]);
+        assert_eq!((&verified["problemCount"], &verified["snapshots"]), (&0.into(), &1.into()), "{verified}");
+        let refused = ground.repo(&["snapshot", ".", "--recover-indexes"]);
+        assert!(refused.code == 1 && refused.err.contains("by its index blobs"), "{refused:?}");
+    }
+}
+
+/// Returns true for the file of an index blob.
+fn is_index(path: &Path) -> bool {
+    path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with("xn"))
+}
+
+#[test]
 fn what_cannot_be_opened_is_refused_with_what_to_do() {
     let ground = ground_of("default");
     let refused = |args: &[&str]| {

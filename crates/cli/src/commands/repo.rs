@@ -13,6 +13,7 @@ pub(crate) mod maintenance;
 pub(crate) mod mount;
 mod new_password;
 pub(crate) mod password;
+pub(crate) mod recovery;
 pub(crate) mod restore;
 pub(crate) mod snapshot;
 pub(crate) mod snapshots;
@@ -37,6 +38,7 @@ use lifeboat_terminal::flags::globals::Globals;
 use lifeboat_terminal::process::clock::clock;
 use lifeboat_terminal::process::random::random;
 use lifeboat_terminal::process::scratch::{ScratchArgs, ScratchFolder};
+use recovery::IndexArgs;
 use std::fs::File;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
@@ -69,6 +71,8 @@ pub(crate) struct RepositoryArgs {
     /// The format of the repository; found by itself where this is left out
     #[arg(long, value_enum, value_name = "FORMAT")]
     format: Option<RepositoryFormat>,
+    #[command(flatten)]
+    indexes: IndexArgs,
     #[command(flatten)]
     scratch: ScratchArgs,
 }
@@ -152,7 +156,8 @@ impl RepositoryArgs {
         let password = password(password_file)?;
         let scratch = self.scratch.folder()?;
         let source = PasswordSource::File(password_file.to_owned());
-        OpenRepository::open(store, RepositoryPassword { password, source }, scratch, clock).await
+        let password = RepositoryPassword { password, source };
+        OpenRepository::open(store, password, self.indexes.source(), scratch, clock).await
     }
 }
 
@@ -193,21 +198,20 @@ impl OpenRepository {
     pub(crate) async fn open(
         store: Arc<dyn BlobStore>,
         password: RepositoryPassword,
+        indexes: IndexSource,
         scratch: ScratchFolder,
         clock: lifeboat_kopia::Clock,
     ) -> Result<Self> {
         let RepositoryPassword { password, source } = password;
-        let options = OpenOptions {
-            scratch: scratch.path().to_owned(),
-            clock,
-            memory: MEMORY,
-            threads: threads(),
-            indexes: IndexSource::default(),
-        };
+        let options =
+            OpenOptions { scratch: scratch.path().to_owned(), clock, memory: MEMORY, threads: threads(), indexes };
         let repository = Repository::open(store, password, options).await.map_err(|error| match error {
             KopiaError::WrongPassword { .. } => anyhow::Error::new(error).context(source.next_step()),
-            error => error.into(),
+            error => recovery::advised(error),
         })?;
+        if indexes == IndexSource::Packs {
+            recovery::tell_limits(&repository);
+        }
         Ok(Self { repository, _scratch: scratch })
     }
 }

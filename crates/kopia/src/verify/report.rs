@@ -58,6 +58,9 @@ pub struct VerifyReport {
     pub problems: u64,
     /// The entries of indexes that cannot be read.
     pub damaged_index_entries: u64,
+    /// The packs that no index names: of writers that have not finished, of contents that were deleted, or of an index that
+    /// is lost.
+    pub packs_without_index: u64,
 }
 
 /// The counters, and the listener to problems.
@@ -69,6 +72,7 @@ pub(super) struct Progress {
     pub(super) contents: AtomicU64,
     pub(super) bytes: AtomicU64,
     pub(super) problems: AtomicU64,
+    pub(super) packs_without_index: AtomicU64,
 }
 
 impl Progress {

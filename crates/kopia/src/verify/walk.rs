@@ -54,8 +54,11 @@ impl Walk {
         for prefix in ["p", "q"] {
             let mut blobs = repository.blobs().list(prefix);
             while let Some(blob) = blobs.try_next().await? {
-                if let Some(length) = set.pack_number(&blob.name).and_then(|pack| pack_lengths.get_mut(pack as usize)) {
-                    *length = blob.length;
+                match set.pack_number(&blob.name).and_then(|pack| pack_lengths.get_mut(pack as usize)) {
+                    Some(length) => *length = blob.length,
+                    None => {
+                        progress.packs_without_index.fetch_add(1, Ordering::Relaxed);
+                    }
                 }
             }
         }

@@ -3,7 +3,7 @@
 use crate::fixture::{bucket, get, keys, open, options, password};
 use crate::tree::{inputs, read_tree};
 use lifeboat_bucket::{BlobStore, Memory, PutOptions};
-use lifeboat_kopia::{OpenOptions, Repository};
+use lifeboat_kopia::{KopiaError, OpenOptions, Repository};
 use std::path::Path;
 
 /// Numbers without pattern, the same in each run.
@@ -90,7 +90,9 @@ async fn a_flipped_bit_in_an_index_is_an_error_that_names_the_blob() {
             let mut flipped = whole.clone();
             flipped[at] ^= 1 << bit;
             put(&store, key, flipped).await;
-            let error = open(store.clone(), scratch.path()).await.unwrap_err().to_string();
+            let error = open(store.clone(), scratch.path()).await.unwrap_err();
+            assert!(matches!(error, KopiaError::DamagedIndex { .. }), "{name} {at}: {error}");
+            let error = error.to_string();
             let blob = key.strip_suffix(".f").unwrap().replace('/', "");
             assert!(error.starts_with(&format!("blob {blob} is damaged: ")), "{name} {at}: {error}");
             put(&store, key, whole).await;

@@ -4,7 +4,7 @@ use crate::fixture::{bucket, expected, get, keys, open, options, password};
 use crate::tree::{inputs, read_tree};
 use lifeboat_bucket::{BlobStore, PutOptions};
 use lifeboat_kopia::content::IndexSource;
-use lifeboat_kopia::{OpenOptions, Repository};
+use lifeboat_kopia::{KopiaError, OpenOptions, Repository};
 use std::collections::BTreeSet;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -17,8 +17,9 @@ async fn a_repository_without_index_blobs_is_read_from_its_packs() {
         for prefix in ["x", "n"] {
             store.delete(&keys(&*store, prefix).await).await.unwrap();
         }
-        let without = open(store.clone(), scratch.path()).await.unwrap();
-        assert_eq!((without.contents().scan(None).count(), without.snapshots().await.unwrap()), (0, vec![]), "{name}");
+        // It must not look as if nothing had been saved.
+        let error = open(store.clone(), scratch.path()).await.unwrap_err();
+        assert!(matches!(error, KopiaError::LostIndexes { .. }), "{name}: {error}");
         let from_packs = OpenOptions { indexes: IndexSource::Packs, ..options(scratch.path()) };
         let repository = Repository::open(store, password(), from_packs).await.unwrap();
         let found: BTreeSet<String> =

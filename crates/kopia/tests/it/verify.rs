@@ -124,6 +124,20 @@ async fn a_file_whose_bytes_are_damaged_is_named_when_it_is_read() {
     assert!(error.starts_with(&format!("content {content} is damaged: ")), "{error}");
 }
 
+/// Nobody can tell a lost index from a writer that was cut off, where no snapshot refers to what the pack has.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn packs_that_no_index_names_are_counted() {
+    let scratch = tempfile::tempdir().unwrap();
+    let store = flat_bucket("comp-zstd-fastest").await;
+    let repository = open(store.clone(), scratch.path()).await.unwrap();
+    assert_eq!(verify(&repository, options(0.0, 0)).await.0.packs_without_index, 0);
+    let pack = keys(&*store, "p").await.pop().unwrap();
+    let copy = get(&*store, &pack).await;
+    store.put("p00000000000000000000000000000001-s1", copy.into(), PutOptions::default()).await.unwrap();
+    let (report, problems) = verify(&repository, options(0.0, 0)).await;
+    assert_eq!((report.packs_without_index, problems), (1, vec![]));
+}
+
 #[tokio::test]
 async fn a_snapshot_that_is_not_there_is_no_success() {
     let scratch = tempfile::tempdir().unwrap();

@@ -2,7 +2,7 @@
 
 use super::format::RepositoryFormat;
 use super::{MEMORY, OpenRepository, RepositoryArgs, SnapshotPath, kopia_clock, password, threads};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use lifeboat_bucket::BlobStore;
 use lifeboat_mover::tree::{Source, SourceEntry};
 use lifeboat_restic::{OpenOptions, Repository, ResticError, choose};
@@ -38,6 +38,11 @@ impl RepositoryArgs {
     }
 
     async fn open_restic(&self, store: Arc<dyn BlobStore>) -> Result<OpenSource> {
+        if self.indexes.are_recovered() {
+            bail!(
+                "--recover-indexes is for repositories of kopia: `restic repair index` writes the indexes of restic anew"
+            );
+        }
         let file = self.password_file()?;
         let password = password(file)?;
         let scratch = self.scratch.folder()?;

@@ -83,6 +83,7 @@ impl VerifyArgs {
                 "contentsRead": report.contents,
                 "bytesRead": report.bytes,
                 "damagedIndexEntries": report.damaged_index_entries,
+                "packsWithoutIndex": report.packs_without_index,
                 "problemCount": report.problems,
                 "problems": problems,
             });
@@ -98,6 +99,14 @@ impl VerifyArgs {
         }
         if report.damaged_index_entries > 0 {
             writeln!(out, "{} entries of indexes cannot be read", report.damaged_index_entries)?;
+        }
+        if report.packs_without_index > 0 {
+            writeln!(
+                out,
+                "note: no index names {} packs: they are of a snapshot that goes on or was cut off, or what they have was \
+                 deleted; where snapshots are missing their index may be lost, and --recover-indexes finds it",
+                report.packs_without_index
+            )?;
         }
         let VerifyReport { snapshots, directories, files, contents, bytes, problems, .. } = report;
         writeln!(

@@ -1,6 +1,7 @@
 //! The volume of a backup that a command reads, and its repository.
 
 use crate::commands::repo::format::RepositoryFormat;
+use crate::commands::repo::recovery::IndexArgs;
 use crate::commands::repo::{
     OpenRepository, PasswordSource, RepositoryPassword, SnapshotPath, kopia_clock, of_velero, password,
 };
@@ -34,6 +35,8 @@ pub(crate) struct SavedVolumeArgs {
     /// --bucket the one that Velero sets
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
+    #[command(flatten)]
+    indexes: IndexArgs,
     #[command(flatten)]
     scratch: ScratchArgs,
 }
@@ -70,7 +73,8 @@ impl SavedVolumeArgs {
         let password = password.unwrap_or_else(|| Password::new(DEFAULT_PASSWORD.to_owned()));
         let (blobs, _) = of_velero(found.bucket, &found.copy.namespace, Some(RepositoryFormat::Kopia)).await?;
         let password = RepositoryPassword { password, source };
-        let (source, _scratch) = OpenRepository::open(blobs, password, scratch, kopia_clock()).await?.into_source();
+        let opened = OpenRepository::open(blobs, password, self.indexes.source(), scratch, kopia_clock());
+        let (source, _scratch) = opened.await?.into_source();
         let at = |path: &str| SnapshotPath { snapshot: found.copy.snapshot_id.clone(), path: path.to_owned() };
         let Source::Kopia(repository) = &source else { bail!("{described} is in a repository of restic") };
         let found_root = at("").find(repository).await;

@@ -146,6 +146,8 @@ async fn a_pack_is_put_when_it_is_full_and_after_the_marker_of_its_session() {
     let marker = SessionMarker::parse(&repository.crypto().open_blob(&markers[0], &stored).unwrap()).unwrap();
     assert_eq!((marker.user.as_str(), Some(marker.id.as_str())), ("default", session_of(&markers[0])));
     assert_eq!(keys(&*store, "x").await, [""; 0]);
+    // It is a first snapshot that goes on, or that was cut off.
+    assert_eq!(fixture.open(store.clone()).await.unwrap().contents().scan(None).count(), 0);
     for (id, plain) in &ids {
         assert_eq!(&writer.contents().read(id).await.unwrap(), plain);
     }
@@ -155,6 +157,8 @@ async fn a_pack_is_put_when_it_is_full_and_after_the_marker_of_its_session() {
     // Without index blobs the packs tell everything.
     let index = keys(&*store, "x").await;
     store.delete(&index).await.unwrap();
+    let lost = fixture.open(store.clone()).await.unwrap_err();
+    assert!(matches!(lost, KopiaError::LostIndexes { .. }), "{lost}");
     let options = OpenOptions { indexes: IndexSource::Packs, ..fixture.options() };
     let recovered = fixture.open_with(store.clone(), options).await.unwrap();
     for (id, plain) in &ids {

@@ -1,0 +1,70 @@
+//! Refusal of a repository whose indexes are lost or damaged, which would look as if it had no snapshots.
+
+use crate::KopiaError;
+use crate::blobs::Blobs;
+use crate::content::{Contents, IndexSource};
+use crate::format::blob_name::session_of;
+use futures::TryStreamExt;
+use std::collections::BTreeMap;
+
+/// The prefixes of the names of packs.
+const PACKS: [&str; 2] = ["p", "q"];
+/// The prefix of the names of markers of sessions.
+const MARKERS: &str = "s";
+/// The most sessions that are looked at.
+const MOST_SESSIONS: usize = 1000;
+
+/// Loads the indexes of a repository that is being opened.
+///
+/// # Errors
+/// An index blob that is damaged; packs whose indexes were written, and no index blob that counts; those of the bucket and
+/// of the scratch space.
+pub(crate) async fn load_indexes(contents: &Contents, blobs: &Blobs) -> Result<(), KopiaError> {
+    if contents.source() == IndexSource::Packs {
+        return contents.refresh().await;
+    }
+    contents.refresh().await.map_err(of_index)?;
+    if contents.has_index_blobs().await {
+        return Ok(());
+    }
+    let Some(pack) = indexed_pack(blobs).await? else { return Ok(()) };
+    // Its index may have been written since the indexes were listed.
+    contents.refresh().await.map_err(of_index)?;
+    if contents.has_index_blobs().await {
+        return Ok(());
+    }
+    Err(KopiaError::LostIndexes { location: blobs.location(), pack })
+}
+
+fn of_index(error: KopiaError) -> KopiaError {
+    match error {
+        KopiaError::Damaged { what, why } => KopiaError::DamagedIndex { what, why },
+        error => error,
+    }
+}
+
+/// Finds a pack whose index was written. The marker of a session is there before its first pack, and goes after its index
+/// was put: a pack without one has an index. Those of a first snapshot that goes on or was cut off have their marker.
+async fn indexed_pack(blobs: &Blobs) -> Result<Option<String>, KopiaError> {
+    let mut sessions: BTreeMap<String, String> = BTreeMap::new();
+    for prefix in PACKS {
+        let mut packs = blobs.list(prefix);
+        while let Some(pack) = packs.try_next().await? {
+            let Some(session) = session_of(&pack.name).map(str::to_owned) else { return Ok(Some(pack.name)) };
+            sessions.entry(session).or_insert(pack.name);
+            if sessions.len() >= MOST_SESSIONS {
+                break;
+            }
+        }
+    }
+    if sessions.is_empty() {
+        return Ok(None);
+    }
+    let mut markers = blobs.list(MARKERS);
+    while let Some(marker) = markers.try_next().await? {
+        if let Some(session) = session_of(&marker.name) {
+            sessions.remove(session);
+        }
+    }
+    Ok(sessions.into_values().next())
+}
