@@ -151,8 +151,20 @@ fn what_cannot_be_read_is_named_and_hides_nothing() {
         fs::set_permissions(path, Permissions::from_mode(0o755)).expect("permissions");
     }
     let back = ground.path("back");
+    // The owner of the repository may be another one; root reads it all the same.
+    let listed = ground.json(&["snapshots"]);
+    assert_eq!((&listed[0]["failed"]["count"], &listed[0]["incomplete"]), (&2.into(), &Value::Null), "{listed}");
+    let table = ground.ok(&["snapshots"]);
+    assert!(table.contains("complete, 2 failed"), "{table}");
+    let verified = ground.json(&["verify"]);
+    let note = verified["notes"][0].as_str().expect("a note");
+    assert!(note.contains("2 entries could not be read when it was taken") && note.contains("d0/f7"), "{verified}");
     let restored = ground.repo(&["restore", "latest", &back.display().to_string(), "--no-owners"]);
     assert_eq!(restored.code, 3, "the snapshot says what it has not: {restored:?}");
+    for path in ["d0/f7", "d3"] {
+        let told = format!("warning: {path} could not be read when the snapshot was taken: ");
+        assert!(restored.err.contains(&told), "{restored:?}");
+    }
     let mut wanted = files(&tree);
     wanted.retain(|path, _| !path.starts_with("d3") && path != Path::new("d0/f7"));
     assert_eq!(files(&back), wanted);

@@ -7,6 +7,7 @@ pub(crate) mod create;
 pub(crate) mod describe;
 pub(crate) mod diff;
 pub(crate) mod format;
+pub(crate) mod gaps;
 mod identity;
 pub(crate) mod list;
 pub(crate) mod maintenance;

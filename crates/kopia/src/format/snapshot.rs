@@ -101,6 +101,15 @@ impl SnapshotDocument {
         reader.end()?;
         Ok(document)
     }
+
+    /// The number of entries that could not be read when the snapshot was taken, those that a policy passed over among them.
+    pub fn unread_entries(&self) -> u64 {
+        let summary = self.root.as_ref().and_then(|root| root.summary.as_ref());
+        let below = summary.map_or(0, |summary| summary.failed.saturating_add(summary.ignored));
+        let errors = i64::from(self.stats.error_count).saturating_add(i64::from(self.stats.ignored_error_count));
+        below.max(u64::try_from(errors).unwrap_or(0))
+    }
+
     /// Writes the document as kopia writes it.
     pub fn write(&self) -> Vec<u8> {
         let mut out = Vec::new();
@@ -217,6 +226,19 @@ mod tests {
         for text in ["", "null", "[]", "{} {}"] {
             assert!(SnapshotDocument::parse(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn entries_that_could_not_be_read_are_counted_by_whoever_counts_them() {
+        let unread = |stats: &str, summary: &str| {
+            let root = format!(r#"{{"name":"p","type":"d","obj":"k00","summ":{summary}}}"#);
+            let text = format!(r#"{{"stats":{stats},"rootEntry":{root}}}"#);
+            SnapshotDocument::parse(&text).expect("a snapshot").unread_entries()
+        };
+        assert_eq!(unread("{}", "{}"), 0);
+        assert_eq!(unread("{}", r#"{"numFailed":2,"numIgnoredErrors":1}"#), 3);
+        assert_eq!(unread(r#"{"errorCount":1,"ignoredErrorCount":4}"#, r#"{"numFailed":2}"#), 5);
+        assert_eq!(unread(r#"{"errorCount":-1}"#, "{}"), 0);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! `lifeboat repo cat`.
 
+use super::source::FoundEntry;
 use super::{RepositoryArgs, SnapshotPath};
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -22,7 +23,7 @@ pub(crate) struct CatArgs {
 impl CatArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
         let opened = self.repository.open_source(globals).await?;
-        let (snapshot, entry) = self.entry.find_in(&opened.source).await?;
+        let FoundEntry { snapshot, entry, .. } = self.entry.find_in(&opened.source).await?;
         let path = if self.entry.path.is_empty() { "the root" } else { &self.entry.path };
         let printed = PrintedBytes { entry: &entry, length: None };
         print_bytes(&opened.source, printed, &format!("{path} of snapshot {snapshot}")).await

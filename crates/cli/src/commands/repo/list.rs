@@ -48,8 +48,8 @@ enum Lines {
 impl LsArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
         let opened = self.repository.open_source(globals).await?;
-        let (_, entry) = self.entry.find_in(&opened.source).await?;
-        self.listing.print(&opened.source, &entry).await
+        let found = self.entry.find_in(&opened.source).await?;
+        self.listing.print(&opened.source, &found.entry).await
     }
 }
 

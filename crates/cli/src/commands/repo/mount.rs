@@ -1,5 +1,6 @@
 //! `lifeboat repo mount`.
 
+use super::source::FoundEntry;
 use super::{RepositoryArgs, SnapshotPath};
 use anyhow::{Result, bail};
 use clap::Args;
@@ -77,7 +78,7 @@ impl MountArgs {
             let entries = all_snapshots(source).await?;
             return Ok((format!("{} snapshots", entries.len()), Roots::Entries(entries)));
         }
-        let (snapshot, mut entry) = self.entry.find_in(source).await?;
+        let FoundEntry { snapshot, mut entry, .. } = self.entry.find_in(source).await?;
         let what = format!("snapshot {snapshot}");
         if entry.kind == EntryKind::Directory {
             return Ok((what, Roots::Directory(Box::new(entry))));

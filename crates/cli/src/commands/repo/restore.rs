@@ -1,5 +1,7 @@
 //! `lifeboat repo restore`.
 
+use super::gaps::SnapshotGaps;
+use super::source::FoundEntry;
 use super::{RepositoryArgs, SnapshotPath};
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
@@ -62,6 +64,8 @@ pub(crate) struct RestoreFlags {
 pub(crate) struct Restored<'a> {
     pub(crate) source: &'a Source,
     pub(crate) entry: &'a SourceEntry,
+    /// The gaps of the snapshot below the entry.
+    pub(crate) gaps: &'a SnapshotGaps,
     /// The length of a device, which may be saved with more bytes.
     pub(crate) length: Option<u64>,
     /// The entry for people.
@@ -85,10 +89,10 @@ enum ExistingFiles {
 impl RestoreArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
         let opened = self.repository.open_source(globals).await?;
-        let (snapshot, entry) = self.entry.find_in(&opened.source).await?;
+        let FoundEntry { snapshot, entry, gaps } = self.entry.find_in(&opened.source).await?;
         let what = format!("snapshot {snapshot}");
-        let restored =
-            Restored { source: &opened.source, entry: &entry, length: None, what: &what, target: &self.target };
+        let (source, target) = (&opened.source, &self.target);
+        let restored = Restored { source, entry: &entry, gaps: &gaps, length: None, what: &what, target };
         self.flags.restore(restored).await
     }
 }
@@ -96,7 +100,7 @@ impl RestoreArgs {
 impl RestoreFlags {
     /// Restores an entry and prints the report. Ends with another code where it is not all there.
     pub(crate) async fn restore(&self, restored: Restored<'_>) -> Result<ExitCode> {
-        let Restored { source, entry, length, what, target } = restored;
+        let Restored { source, entry, gaps, length, what, target } = restored;
         let options = RestoreOptions {
             existing: match self.existing {
                 ExistingFiles::Update => Existing::Update,
@@ -117,11 +121,11 @@ impl RestoreFlags {
         let interrupted = "the restore was interrupted: the same command goes on where it was";
         let report = shown(line, interrupted, restore_from(source, entry, &options, &progress)).await?;
         let report = report.with_context(|| format!("restore {what} to {}", target.display()))?;
-        self.print(&report)?;
+        self.print(&report, gaps)?;
         Ok(if is_whole(&report) { ExitCode::SUCCESS } else { ExitCode::from(PARTIALLY_FAILED) })
     }
 
-    fn print(&self, report: &RestoreReport) -> Result<()> {
+    fn print(&self, report: &RestoreReport, gaps: &SnapshotGaps) -> Result<()> {
         let totals = &report.totals;
         if let Some(output) = self.output {
             let failures: Vec<_> =
@@ -137,6 +141,7 @@ impl RestoreFlags {
                 "failed": report.failed,
                 "failures": failures,
                 "missingInSnapshot": report.missing_in_snapshot,
+                "missing": gaps.document()["first"],
                 "ownersNotSet": report.owners_not_set,
                 "attributesNotSet": report.attributes_not_set,
                 "extendedAttributesNotSet": report.extended_attributes_not_set,
@@ -153,6 +158,9 @@ impl RestoreFlags {
         }
         for warning in warnings(report) {
             writeln!(std::io::stderr(), "warning: {warning}")?;
+        }
+        for sentence in gaps.sentences() {
+            writeln!(std::io::stderr(), "warning: {sentence}")?;
         }
         writeln!(
             std::io::stdout(),

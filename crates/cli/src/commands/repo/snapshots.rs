@@ -3,6 +3,7 @@
 mod restic;
 
 use super::RepositoryArgs;
+use super::gaps::{SnapshotGaps, state};
 use anyhow::Result;
 use clap::Args;
 use lifeboat_kopia::snapshot::Snapshot;
@@ -20,7 +21,7 @@ use tabwriter::TabWriter;
 pub(crate) struct SnapshotsArgs {
     #[command(flatten)]
     repository: RepositoryArgs,
-    /// Print the snapshots as json or yaml: a list of id, source, start, end, root, tags, stats, incomplete
+    /// Print the snapshots as json or yaml: a list of id, source, start, end, root, tags, stats, incomplete, failed
     #[arg(long, short, value_enum)]
     output: Option<Output>,
 }
@@ -91,10 +92,7 @@ fn row(snapshot: &Snapshot) -> String {
     let source = &document.source;
     let summary = document.root.as_ref().and_then(|root| root.summary.as_ref());
     let count = |number: Option<u64>| number.map_or_else(|| "n/a".to_owned(), |number| number.to_string());
-    let state = document
-        .incomplete
-        .as_deref()
-        .map_or("complete".to_owned(), |reason| format!("incomplete ({})", printable(reason)));
+    let state = state(document);
     let tags: Vec<String> = document.tags.iter().map(|(key, value)| format!("{key}={value}")).collect();
     format!(
         "{}\t{}\t{}@{}:{}\t{}\t{}\t{state}\t{}",
@@ -138,5 +136,6 @@ fn value(snapshot: &Snapshot) -> Value {
             "errorCount": stats.error_count,
         },
         "incomplete": document.incomplete,
+        "failed": SnapshotGaps::of_snapshot(document).document(),
     })
 }

@@ -1,6 +1,7 @@
 //! The repository of a command that reads one of either format: kopia's, or restic's.
 
 use super::format::RepositoryFormat;
+use super::gaps::SnapshotGaps;
 use super::{MEMORY, OpenRepository, RepositoryArgs, SnapshotPath, kopia_clock, password, threads};
 use anyhow::{Context, Result, bail};
 use lifeboat_bucket::BlobStore;
@@ -75,13 +76,23 @@ async fn warn_of_locks(repository: &Repository) -> Result<()> {
     Ok(())
 }
 
+/// An entry that a command has found in a snapshot.
+pub(crate) struct FoundEntry {
+    /// The ID of the snapshot.
+    pub(crate) snapshot: String,
+    pub(crate) entry: SourceEntry,
+    /// The gaps below the entry.
+    pub(crate) gaps: SnapshotGaps,
+}
+
 impl SnapshotPath {
-    /// Finds the entry in a repository of either format, and the ID of its snapshot.
-    pub(crate) async fn find_in(&self, source: &Source) -> Result<(String, SourceEntry)> {
+    /// Finds the entry in a repository of either format.
+    pub(crate) async fn find_in(&self, source: &Source) -> Result<FoundEntry> {
         match source {
             Source::Kopia(repository) => {
                 let (snapshot, entry) = self.find(repository).await?;
-                Ok((snapshot.id, SourceEntry::from(&entry)))
+                let gaps = SnapshotGaps::below(&entry);
+                Ok(FoundEntry { snapshot: snapshot.id, entry: SourceEntry::from(&entry), gaps })
             }
             Source::Restic(repository) => {
                 let snapshots = repository.snapshots().await?;
@@ -91,7 +102,7 @@ impl SnapshotPath {
                 let document = document.with_context(|| format!("snapshot {} cannot be read", snapshot.id))?;
                 let node = repository.node_at(&document.tree, &self.path).await?;
                 let entry = node.map_or_else(|| SourceEntry::root_of_restic(document.tree), SourceEntry::from);
-                Ok((snapshot.id.to_string(), entry))
+                Ok(FoundEntry { snapshot: snapshot.id.to_string(), entry, gaps: SnapshotGaps::default() })
             }
         }
     }

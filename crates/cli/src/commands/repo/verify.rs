@@ -1,9 +1,10 @@
 //! `lifeboat repo verify`.
 
 use super::RepositoryArgs;
+use super::gaps::SnapshotGaps;
 use anyhow::{Result, bail};
 use clap::Args;
-use lifeboat_kopia::snapshot::choose;
+use lifeboat_kopia::snapshot::{Snapshot, choose};
 use lifeboat_kopia::verify::{Problem, VerifyOptions, VerifyReport};
 use lifeboat_object::printable;
 use lifeboat_terminal::flags::globals::Globals;
@@ -47,14 +48,16 @@ impl VerifyArgs {
         }
         let opened = self.repository.open(globals).await?;
         let limits = opened.repository.contents().limits();
+        let all = opened.repository.snapshots().await?;
         let snapshots = if self.snapshots.is_empty() {
             None
         } else {
-            let all = opened.repository.snapshots().await?;
             let chosen: Result<BTreeSet<String>, _> =
                 self.snapshots.iter().map(|text| choose(&all, text).map(|one| one.id.clone())).collect();
             Some(chosen?)
         };
+        let is_verified = |one: &&Snapshot| snapshots.as_ref().is_none_or(|chosen| chosen.contains(&one.id));
+        let notes: Vec<String> = all.iter().filter(is_verified).filter_map(note).take(PRINTED).collect();
         let files_percent = if self.structure { 0.0 } else { self.files_percent };
         let options = VerifyOptions { snapshots, files_percent, seed: self.seed, directories: limits.requests, limits };
         let problems: Arc<Mutex<Vec<String>>> = Arc::default();
@@ -69,12 +72,12 @@ impl VerifyArgs {
         let line = || format!("verify: {} problems so far", found());
         let report = shown(line, "the verification was interrupted, and has no result", verifying).await??;
         let problems = std::mem::take(&mut *problems.lock().unwrap_or_else(PoisonError::into_inner));
-        self.print(&report, &problems)?;
+        self.print(&report, &problems, &notes)?;
         let is_well = report.problems == 0 && report.damaged_index_entries == 0;
         Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
-    fn print(&self, report: &VerifyReport, problems: &[String]) -> Result<()> {
+    fn print(&self, report: &VerifyReport, problems: &[String], notes: &[String]) -> Result<()> {
         if let Some(output) = self.output {
             let value = json!({
                 "snapshots": report.snapshots,
@@ -86,6 +89,7 @@ impl VerifyArgs {
                 "packsWithoutIndex": report.packs_without_index,
                 "problemCount": report.problems,
                 "problems": problems,
+                "notes": notes,
             });
             return print_resource(&value, output);
         }
@@ -99,6 +103,9 @@ impl VerifyArgs {
         }
         if report.damaged_index_entries > 0 {
             writeln!(out, "{} entries of indexes cannot be read", report.damaged_index_entries)?;
+        }
+        for note in notes {
+            writeln!(out, "note: {}", printable(note))?;
         }
         if report.packs_without_index > 0 {
             writeln!(
@@ -116,6 +123,11 @@ impl VerifyArgs {
         )?;
         Ok(())
     }
+}
+
+/// The gaps of a snapshot, which are no damage of the repository; `None` where it has none.
+fn note(snapshot: &Snapshot) -> Option<String> {
+    SnapshotGaps::of_snapshot(snapshot.document.as_ref().ok()?).note(&snapshot.id)
 }
 
 /// A problem in one line.

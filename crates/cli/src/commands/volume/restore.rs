@@ -26,11 +26,11 @@ pub(crate) struct VolumeRestoreArgs {
 
 impl VolumeRestoreArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
-        let OpenVolume { source, entry, length, described, .. } = self.volume.open(&self.path, globals).await?;
+        let OpenVolume { source, entry, gaps, length, described, .. } = self.volume.open(&self.path, globals).await?;
         let is_single = length.is_none() && entry.kind != EntryKind::Directory;
         let target = if is_single { in_folder(&self.into, &self.path)? } else { self.into.clone() };
         let what = if self.path.is_empty() { described } else { format!("{} of {described}", self.path) };
-        let restored = Restored { source: &source, entry: &entry, length, what: &what, target: &target };
+        let restored = Restored { source: &source, entry: &entry, gaps: &gaps, length, what: &what, target: &target };
         Box::pin(self.flags.restore(restored)).await
     }
 }

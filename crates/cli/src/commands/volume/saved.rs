@@ -1,6 +1,7 @@
 //! The volume of a backup that a command reads, and its repository.
 
 use crate::commands::repo::format::RepositoryFormat;
+use crate::commands::repo::gaps::SnapshotGaps;
 use crate::commands::repo::recovery::IndexArgs;
 use crate::commands::repo::{
     OpenRepository, PasswordSource, RepositoryPassword, SnapshotPath, kopia_clock, of_velero, password,
@@ -45,6 +46,8 @@ pub(crate) struct SavedVolumeArgs {
 pub(crate) struct OpenVolume {
     pub(crate) source: Source,
     pub(crate) entry: SourceEntry,
+    /// The gaps of the snapshot below the entry.
+    pub(crate) gaps: SnapshotGaps,
     /// The length of a volume that is a block device, which may be saved with more bytes: the entry is its bytes then. `None` for a volume
     /// with files.
     pub(crate) length: Option<u64>,
@@ -84,6 +87,7 @@ impl SavedVolumeArgs {
                 found.copy.snapshot_id, found.copy.namespace
             )
         })?;
+        let gaps = SnapshotGaps::below(&root);
         let root = SourceEntry::from(&root);
         let tags = snapshot.document.map(|document| document.tags).unwrap_or_default();
         let device = saved_device(&source, &root, &tags).await.with_context(|| format!("read {described}"))?;
@@ -91,12 +95,15 @@ impl SavedVolumeArgs {
         if length.is_some() && !path.is_empty() {
             bail!("{described} is a block device: it has no files, and so no {path:?}; leave out the path");
         }
-        let entry = match device {
-            Some(SavedDevice { file, .. }) => file,
-            None if path.is_empty() => root,
-            None => at(path).find_in(&source).await.with_context(|| format!("read {described}"))?.1,
+        let (entry, gaps) = match device {
+            Some(SavedDevice { file, .. }) => (file, gaps),
+            None if path.is_empty() => (root, gaps),
+            None => {
+                let found = at(path).find_in(&source).await.with_context(|| format!("read {described}"))?;
+                (found.entry, found.gaps)
+            }
         };
-        Ok(OpenVolume { source, entry, length, described, _scratch })
+        Ok(OpenVolume { source, entry, gaps, length, described, _scratch })
     }
 
     /// The namespace, from the name or from the flag, which may not disagree.

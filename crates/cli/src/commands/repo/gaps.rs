@@ -1,0 +1,110 @@
+//! Gaps of snapshots: entries that could not be read when they were taken.
+
+use lifeboat_kopia::format::directory::{DirectoryEntry, EntryError};
+use lifeboat_kopia::format::snapshot::SnapshotDocument;
+use lifeboat_object::printable;
+use serde_json::{Value, json};
+
+/// Entries that are named; all are counted.
+const NAMED: usize = 20;
+
+/// The gaps of a snapshot, or of what is below an entry of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SnapshotGaps {
+    /// The number of entries that could not be read.
+    unread: u64,
+    /// The first of them, by their paths in the snapshot.
+    first: Vec<EntryError>,
+}
+
+impl SnapshotGaps {
+    /// The gaps of a whole snapshot.
+    pub(crate) fn of_snapshot(document: &SnapshotDocument) -> Self {
+        let below = document.root.as_ref().map(Self::below).unwrap_or_default();
+        Self { unread: document.unread_entries(), ..below }
+    }
+
+    /// The gaps below an entry.
+    pub(crate) fn below(entry: &DirectoryEntry) -> Self {
+        let Some(summary) = &entry.summary else { return Self::default() };
+        let first = summary.errors.iter().take(NAMED).cloned().collect();
+        Self { unread: summary.failed.saturating_add(summary.ignored), first }
+    }
+
+    /// A sentence for each entry that is named.
+    pub(crate) fn sentences(&self) -> Vec<String> {
+        let sentence = |entry: &EntryError| {
+            let path = if entry.path.is_empty() { "the root" } else { &entry.path };
+            format!("{} could not be read when the snapshot was taken: {}", printable(path), printable(&entry.error))
+        };
+        self.first.iter().map(sentence).collect()
+    }
+
+    /// The snapshot and its gaps in one line; `None` where it has none.
+    pub(crate) fn note(&self, snapshot: &str) -> Option<String> {
+        if self.unread == 0 {
+            return None;
+        }
+        let named: Vec<String> = self.first.iter().map(|entry| format!("{}: {}", entry.path, entry.error)).collect();
+        let named = if named.is_empty() { String::new() } else { format!(": {}", named.join("; ")) };
+        let count = self.unread;
+        Some(format!(
+            "snapshot {snapshot}: {count} entries could not be read when it was taken, and are not in it{named}"
+        ))
+    }
+
+    /// The number and the first ones as JSON.
+    pub(crate) fn document(&self) -> Value {
+        let first: Vec<Value> =
+            self.first.iter().map(|entry| json!({"path": entry.path, "reason": entry.error})).collect();
+        json!({"count": self.unread, "first": first})
+    }
+}
+
+/// The state of a snapshot for people.
+pub(crate) fn state(document: &SnapshotDocument) -> String {
+    let state = match &document.incomplete {
+        Some(reason) => format!("incomplete ({})", printable(reason)),
+        None => "complete".to_owned(),
+    };
+    match document.unread_entries() {
+        0 => state,
+        count => format!("{state}, {count} failed"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn document(incomplete: &str, failed: u64) -> SnapshotDocument {
+        let errors = r#"[{"path":"a/b","error":"permission denied"}]"#;
+        let text = format!(
+            r#"{{"incomplete":"{incomplete}",
+                "rootEntry":{{"name":"p","type":"d","obj":"k00","summ":{{"numFailed":{failed},"errors":{errors}}}}}}}"#
+        );
+        SnapshotDocument::parse(&text).unwrap()
+    }
+
+    #[test]
+    fn a_snapshot_that_lacks_entries_does_not_look_whole() {
+        let state = |incomplete, failed| state(&document(incomplete, failed));
+        assert_eq!(state("", 0), "complete");
+        assert_eq!(state("", 2), "complete, 2 failed");
+        assert_eq!(state("checkpoint", 0), "incomplete (checkpoint)");
+        assert_eq!(state("checkpoint", 1), "incomplete (checkpoint), 1 failed");
+    }
+
+    #[test]
+    fn what_a_snapshot_lacks_is_named() {
+        let gaps = SnapshotGaps::of_snapshot(&document("", 2));
+        let expected =
+            "snapshot ab: 2 entries could not be read when it was taken, and are not in it: a/b: permission denied";
+        assert_eq!(gaps.note("ab").as_deref(), Some(expected));
+        let first = json!([{"path": "a/b", "reason": "permission denied"}]);
+        assert_eq!(gaps.document(), json!({"count": 2, "first": first}));
+        let sentence = "a/b could not be read when the snapshot was taken: permission denied";
+        assert_eq!(gaps.sentences(), [sentence]);
+        assert_eq!(SnapshotGaps::default().note("ab"), None);
+    }
+}
