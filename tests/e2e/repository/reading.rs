@@ -124,6 +124,30 @@ fn a_repository_without_its_indexes_is_refused_and_read_by_its_packs() {
     }
 }
 
+#[test]
+fn a_checkpoint_is_restored_with_a_warning_and_not_as_a_whole() {
+    let ground = ground_of("crashed");
+    let latest = ground.repo(&["ls", "latest"]);
+    assert!(latest.code == 1 && latest.err.contains("none of the 2 snapshots was finished"), "{latest:?}");
+    let target = ground.path("back").display().to_string();
+    let restored = ground.repo(&["restore", "9522", &target, "--no-owners", "-o", "json"]);
+    let report: Value = serde_json::from_str(&restored.out).expect("JSON");
+    assert_eq!(
+        (restored.code, &report["incomplete"], &report["files"]),
+        (3, &"checkpoint".into(), &1.into()),
+        "{report}"
+    );
+    let told = ground.repo(&["restore", "9522", &target, "--no-owners"]);
+    let warning = "warning: the snapshot was not finished (checkpoint): whole directories may be missing";
+    assert!(told.code == 3 && told.err.contains(warning), "{told:?}");
+    // A file that is in it is whole.
+    assert_eq!(ground.ok(&["cat", "9522:a-first"]).len(), 4);
+    let one = ground.path("one").display().to_string();
+    ground.ok(&["restore", "9522:a-first", &one, "--no-owners"]);
+    let verified = ground.json(&["verify"]);
+    assert_eq!(verified["notes"].as_array().map(Vec::len), Some(2), "{verified}");
+}
+
 /// Returns true for the file of an index blob.
 fn is_index(path: &Path) -> bool {
     path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with("xn"))

@@ -1,6 +1,6 @@
-//! Gaps of snapshots: entries that could not be read when they were taken.
+//! Gaps of snapshots: entries that could not be read when they were taken, and those that were not reached.
 
-use lifeboat_kopia::format::directory::{DirectoryEntry, EntryError};
+use lifeboat_kopia::format::directory::{DirectoryEntry, EntryError, EntryType};
 use lifeboat_kopia::format::snapshot::SnapshotDocument;
 use lifeboat_object::printable;
 use serde_json::{Value, json};
@@ -11,6 +11,8 @@ const NAMED: usize = 20;
 /// The gaps of a snapshot, or of what is below an entry of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SnapshotGaps {
+    /// The reason for which the snapshot was not finished: whole directories may be missing then.
+    incomplete: Option<String>,
     /// The number of entries that could not be read.
     unread: u64,
     /// The first of them, by their paths in the snapshot.
@@ -20,37 +22,51 @@ pub(crate) struct SnapshotGaps {
 impl SnapshotGaps {
     /// The gaps of a whole snapshot.
     pub(crate) fn of_snapshot(document: &SnapshotDocument) -> Self {
-        let below = document.root.as_ref().map(Self::below).unwrap_or_default();
-        Self { unread: document.unread_entries(), ..below }
+        let below = document.root.as_ref().map(|root| Self::below(document, root)).unwrap_or_default();
+        Self { incomplete: document.incomplete.clone(), unread: document.unread_entries(), ..below }
     }
 
-    /// The gaps below an entry.
-    pub(crate) fn below(entry: &DirectoryEntry) -> Self {
-        let Some(summary) = &entry.summary else { return Self::default() };
+    /// The gaps below an entry. A file that is there lacks nothing of others.
+    pub(crate) fn below(document: &SnapshotDocument, entry: &DirectoryEntry) -> Self {
+        let is_directory = entry.entry_type == EntryType::Directory;
+        let incomplete = document.incomplete.clone().filter(|_| is_directory);
+        let Some(summary) = &entry.summary else { return Self { incomplete, ..Self::default() } };
         let first = summary.errors.iter().take(NAMED).cloned().collect();
-        Self { unread: summary.failed.saturating_add(summary.ignored), first }
+        Self { incomplete, unread: summary.failed.saturating_add(summary.ignored), first }
     }
 
-    /// A sentence for each entry that is named.
+    /// The reason for which the snapshot was not finished.
+    pub(crate) fn incomplete(&self) -> Option<&str> {
+        self.incomplete.as_deref()
+    }
+
+    /// Sentences about an unfinished snapshot and each entry that is named.
     pub(crate) fn sentences(&self) -> Vec<String> {
+        let unfinished = self.incomplete.iter().map(|reason| {
+            let reason = printable(reason);
+            format!("the snapshot was not finished ({reason}): whole directories may be missing")
+        });
         let sentence = |entry: &EntryError| {
             let path = if entry.path.is_empty() { "the root" } else { &entry.path };
             format!("{} could not be read when the snapshot was taken: {}", printable(path), printable(&entry.error))
         };
-        self.first.iter().map(sentence).collect()
+        unfinished.chain(self.first.iter().map(sentence)).collect()
     }
 
     /// The snapshot and its gaps in one line; `None` where it has none.
     pub(crate) fn note(&self, snapshot: &str) -> Option<String> {
-        if self.unread == 0 {
-            return None;
+        let mut gaps = Vec::new();
+        if let Some(reason) = &self.incomplete {
+            gaps.push(format!("it was not finished ({reason}), and whole directories may be missing"));
         }
-        let named: Vec<String> = self.first.iter().map(|entry| format!("{}: {}", entry.path, entry.error)).collect();
-        let named = if named.is_empty() { String::new() } else { format!(": {}", named.join("; ")) };
-        let count = self.unread;
-        Some(format!(
-            "snapshot {snapshot}: {count} entries could not be read when it was taken, and are not in it{named}"
-        ))
+        if self.unread > 0 {
+            let named: Vec<String> =
+                self.first.iter().map(|entry| format!("{}: {}", entry.path, entry.error)).collect();
+            let named = if named.is_empty() { String::new() } else { format!(": {}", named.join("; ")) };
+            let count = self.unread;
+            gaps.push(format!("{count} entries could not be read when it was taken, and are not in it{named}"));
+        }
+        (!gaps.is_empty()).then(|| format!("snapshot {snapshot}: {}", gaps.join("; ")))
     }
 
     /// The number and the first ones as JSON.
@@ -106,5 +122,19 @@ mod tests {
         let sentence = "a/b could not be read when the snapshot was taken: permission denied";
         assert_eq!(gaps.sentences(), [sentence]);
         assert_eq!(SnapshotGaps::default().note("ab"), None);
+    }
+
+    #[test]
+    fn an_unfinished_snapshot_may_lack_directories_and_nothing_of_its_files() {
+        let document = document("checkpoint", 0);
+        let root = document.root.clone().unwrap();
+        let gaps = SnapshotGaps::below(&document, &root);
+        assert_eq!(gaps.incomplete(), Some("checkpoint"));
+        let unfinished = "the snapshot was not finished (checkpoint): whole directories may be missing";
+        assert_eq!(gaps.sentences()[0], unfinished);
+        let note = "snapshot ab: it was not finished (checkpoint), and whole directories may be missing";
+        assert_eq!(gaps.note("ab").as_deref(), Some(note));
+        let file = DirectoryEntry { entry_type: EntryType::File, summary: None, ..root };
+        assert_eq!(SnapshotGaps::below(&document, &file), SnapshotGaps::default());
     }
 }

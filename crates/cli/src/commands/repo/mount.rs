@@ -91,7 +91,8 @@ impl MountArgs {
     }
 }
 
-/// The roots of all snapshots, each with the time of its beginning and its ID as name. Those that cannot be read are told.
+/// The roots of all snapshots, each with the time of its beginning and its ID as name, and `_incomplete` where it was not
+/// finished. Those that cannot be read are told.
 async fn all_snapshots(source: &Source) -> Result<Vec<SourceEntry>> {
     let mut entries = Vec::new();
     let mut add = |id: &str, root: Result<(&dyn Display, SourceEntry), &str>| match root {
@@ -111,7 +112,9 @@ async fn all_snapshots(source: &Source) -> Result<Vec<SourceEntry>> {
                     },
                     Err(why) => Err(why.as_str()),
                 };
-                add(&snapshot.id, root);
+                let is_incomplete = snapshot.document.as_ref().is_ok_and(|document| document.incomplete.is_some());
+                let mark = if is_incomplete { "_incomplete" } else { "" };
+                add(&format!("{}{mark}", snapshot.id), root);
             }
         }
         Source::Restic(repository) => {

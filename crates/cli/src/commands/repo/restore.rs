@@ -122,7 +122,7 @@ impl RestoreFlags {
         let report = shown(line, interrupted, restore_from(source, entry, &options, &progress)).await?;
         let report = report.with_context(|| format!("restore {what} to {}", target.display()))?;
         self.print(&report, gaps)?;
-        Ok(if is_whole(&report) { ExitCode::SUCCESS } else { ExitCode::from(PARTIALLY_FAILED) })
+        Ok(if is_whole(&report, gaps) { ExitCode::SUCCESS } else { ExitCode::from(PARTIALLY_FAILED) })
     }
 
     fn print(&self, report: &RestoreReport, gaps: &SnapshotGaps) -> Result<()> {
@@ -142,6 +142,7 @@ impl RestoreFlags {
                 "failures": failures,
                 "missingInSnapshot": report.missing_in_snapshot,
                 "missing": gaps.document()["first"],
+                "incomplete": gaps.incomplete(),
                 "ownersNotSet": report.owners_not_set,
                 "attributesNotSet": report.attributes_not_set,
                 "extendedAttributesNotSet": report.extended_attributes_not_set,
@@ -179,8 +180,8 @@ impl RestoreFlags {
 }
 
 /// True where everything that was saved is there.
-fn is_whole(report: &RestoreReport) -> bool {
-    report.failed == 0 && report.missing_in_snapshot == 0 && report.unfinished == 0
+fn is_whole(report: &RestoreReport, gaps: &SnapshotGaps) -> bool {
+    gaps.incomplete().is_none() && report.failed == 0 && report.missing_in_snapshot == 0 && report.unfinished == 0
 }
 
 /// Differences from what was saved that are no failures of single files.
@@ -232,6 +233,7 @@ fn describe(totals: &Totals, elapsed: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lifeboat_kopia::format::snapshot::SnapshotDocument;
 
     #[test]
     fn progress_tells_how_much_and_how_long_yet() {
@@ -244,17 +246,25 @@ mod tests {
         );
     }
 
+    /// The gaps of a snapshot that was not finished.
+    fn checkpoint() -> SnapshotGaps {
+        let text = r#"{"incomplete":"checkpoint","rootEntry":{"name":"p","type":"d","obj":"k00"}}"#;
+        SnapshotGaps::of_snapshot(&SnapshotDocument::parse(text).unwrap())
+    }
+
     #[test]
     fn a_restore_is_whole_only_when_everything_that_was_saved_is_there() {
         let whole = RestoreReport { owners_not_set: true, names_changed: 1, ..RestoreReport::default() };
-        assert!(is_whole(&whole));
+        let no_gaps = SnapshotGaps::default();
+        assert!(is_whole(&whole, &no_gaps));
+        assert!(!is_whole(&whole, &checkpoint()), "whole directories may be missing");
         assert_eq!(warnings(&whole).len(), 2);
         for part in [
             RestoreReport { failed: 1, ..RestoreReport::default() },
             RestoreReport { missing_in_snapshot: 1, ..RestoreReport::default() },
             RestoreReport { unfinished: 1, ..RestoreReport::default() },
         ] {
-            assert!(!is_whole(&part), "{part:?}");
+            assert!(!is_whole(&part, &no_gaps), "{part:?}");
             assert_eq!(warnings(&part).len(), 1, "{part:?}");
         }
     }

@@ -91,7 +91,8 @@ impl SnapshotPath {
         match source {
             Source::Kopia(repository) => {
                 let (snapshot, entry) = self.find(repository).await?;
-                let gaps = SnapshotGaps::below(&entry);
+                let document = snapshot.document.as_ref().ok();
+                let gaps = document.map(|document| SnapshotGaps::below(document, &entry)).unwrap_or_default();
                 Ok(FoundEntry { snapshot: snapshot.id, entry: SourceEntry::from(&entry), gaps })
             }
             Source::Restic(repository) => {

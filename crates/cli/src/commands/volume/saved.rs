@@ -87,7 +87,8 @@ impl SavedVolumeArgs {
                 found.copy.snapshot_id, found.copy.namespace
             )
         })?;
-        let gaps = SnapshotGaps::below(&root);
+        let document = snapshot.document.as_ref().ok();
+        let gaps = document.map(|document| SnapshotGaps::below(document, &root)).unwrap_or_default();
         let root = SourceEntry::from(&root);
         let tags = snapshot.document.map(|document| document.tags).unwrap_or_default();
         let device = saved_device(&source, &root, &tags).await.with_context(|| format!("read {described}"))?;
