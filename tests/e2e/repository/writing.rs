@@ -175,6 +175,30 @@ fn what_cannot_be_read_is_named_and_hides_nothing() {
 }
 
 #[test]
+fn latest_of_several_sources_is_refused_and_of_one_it_is_named() {
+    let ground = ground_with(&[]);
+    make(&ground.path("tree"), 7);
+    let named = ["--user", "user", "--host", "host", "--source"];
+    for source in ["/db", "/web"] {
+        ground.ok(&[&["snapshot", &tree_of(&ground)], &named[..], &[source]].concat());
+    }
+    let target = ground.path("back");
+    fs::create_dir(&target).expect("a folder");
+    fs::write(target.join("kept"), "kept").expect("write");
+    let into = target.display().to_string();
+    let refused = ground.repo(&["restore", "latest", &into, "--delete-extra", "--no-owners"]);
+    let why = "latest could be of 2 sources, and nothing was done: user@host:/db, user@host:/web";
+    assert!(refused.code == 1 && refused.err.contains(why), "{refused:?}");
+    assert_eq!(fs::read_dir(&target).expect("a folder").count(), 1, "nothing was touched");
+    let snapshots = ground.json(&["snapshots"]);
+    let run = ground.repo(&["restore", "latest", &into, "--source", "/db", "--delete-extra", "--no-owners"]);
+    let told =
+        format!("note: latest is snapshot {} of user@host:/db, taken at ", snapshots[0]["id"].as_str().expect("an ID"));
+    assert!(run.code == 0 && run.err.contains(&told), "{run:?}");
+    assert_eq!(files(&target), files(&ground.path("tree")));
+}
+
+#[test]
 fn a_snapshot_that_is_killed_harms_nothing_and_the_next_one_completes() {
     let ground = ground_with(&["--splitter", "FIXED-1M"]);
     let tree = ground.path("tree");

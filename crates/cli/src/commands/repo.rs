@@ -3,6 +3,7 @@
 //! repositories of restic, too.
 
 pub(crate) mod cat;
+pub(crate) mod choice;
 pub(crate) mod create;
 pub(crate) mod describe;
 pub(crate) mod diff;
@@ -24,6 +25,7 @@ pub(crate) mod verbs;
 pub(crate) mod verify;
 
 use anyhow::{Context, Result, bail};
+use choice::SourceArgs;
 use clap::Args;
 use format::{RepositoryFormat, restic_of_velero, restic_prefix};
 use lifeboat_api::well_known::{KEY_REPOSITORY_PASSWORD, SECRET_REPOSITORY};
@@ -31,7 +33,7 @@ use lifeboat_bucket::{BlobStore, ListOptions};
 use lifeboat_kopia::content::IndexSource;
 use lifeboat_kopia::crypto::Password;
 use lifeboat_kopia::format::directory::DirectoryEntry;
-use lifeboat_kopia::snapshot::{Snapshot, choose, entry_at};
+use lifeboat_kopia::snapshot::{Snapshot, entry_at};
 use lifeboat_kopia::{KopiaError, OpenOptions, Repository, WriteOptions};
 use lifeboat_repository::{blobs_of, prefix_of, repository_clock};
 use lifeboat_standalone::bucket_url;
@@ -305,10 +307,9 @@ impl std::str::FromStr for SnapshotPath {
 }
 
 impl SnapshotPath {
-    /// Finds the entry. A snapshot that was not finished is named on standard error.
-    pub(crate) async fn find(&self, repository: &Repository) -> Result<(Snapshot, DirectoryEntry)> {
-        let snapshots = repository.snapshots().await?;
-        let snapshot = choose(&snapshots, &self.snapshot)?.clone();
+    /// Finds the entry, in a snapshot of the source that is named. A snapshot that was not finished is named on standard error.
+    pub(crate) async fn find(&self, repository: &Repository, of: &SourceArgs) -> Result<(Snapshot, DirectoryEntry)> {
+        let snapshot = of.choose(&repository.snapshots().await?, &self.snapshot)?;
         let document = snapshot
             .document
             .as_ref()

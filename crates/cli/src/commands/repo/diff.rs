@@ -1,5 +1,6 @@
 //! `lifeboat repo diff`.
 
+use super::choice::SourceArgs;
 use super::list::entry_document;
 use super::{RepositoryArgs, SnapshotPath};
 use anyhow::{Result, anyhow};
@@ -25,6 +26,8 @@ pub(crate) struct RepoDiffArgs {
     /// The later snapshot of the same repository, and a path in it
     #[arg(value_name = "SNAPSHOT[:PATH]")]
     after: SnapshotPath,
+    #[command(flatten)]
+    of: SourceArgs,
     /// Print one document instead, as JSON or YAML
     #[arg(long, short, value_enum)]
     output: Option<Output>,
@@ -61,8 +64,8 @@ impl RepoDiffArgs {
 
     async fn compare(&self, globals: &Globals) -> Result<ChangeCounts> {
         let opened = self.repository.open(globals).await?;
-        let (first, before) = self.before.find(&opened.repository).await?;
-        let (second, after) = self.after.find(&opened.repository).await?;
+        let (first, before) = self.before.find(&opened.repository, &self.of).await?;
+        let (second, after) = self.after.find(&opened.repository, &self.of).await?;
         let side = |id: &str, path: &str| json!({"snapshot": id, "path": path});
         let sides = json!({"before": side(&first.id, &self.before.path), "after": side(&second.id, &self.after.path)});
         let mut diff = TreeDiff::new(opened.repository.contents(), before, after);

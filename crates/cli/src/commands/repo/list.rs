@@ -1,5 +1,6 @@
 //! `lifeboat repo ls`.
 
+use super::choice::SourceArgs;
 use super::{RepositoryArgs, SnapshotPath};
 use anyhow::Result;
 use clap::{Args, ValueEnum};
@@ -18,6 +19,8 @@ pub(crate) struct LsArgs {
     /// The snapshot, by its ID, the beginning of one, or latest; and a path in it
     #[arg(value_name = "SNAPSHOT[:PATH]")]
     entry: SnapshotPath,
+    #[command(flatten)]
+    of: SourceArgs,
     #[command(flatten)]
     listing: ListingArgs,
     #[command(flatten)]
@@ -48,7 +51,7 @@ enum Lines {
 impl LsArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
         let opened = self.repository.open_source(globals).await?;
-        let found = self.entry.find_in(&opened.source).await?;
+        let found = self.entry.find_in(&opened.source, &self.of).await?;
         self.listing.print(&opened.source, &found.entry).await
     }
 }

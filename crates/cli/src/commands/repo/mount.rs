@@ -1,5 +1,6 @@
 //! `lifeboat repo mount`.
 
+use super::choice::SourceArgs;
 use super::source::FoundEntry;
 use super::{RepositoryArgs, SnapshotPath};
 use anyhow::{Result, bail};
@@ -35,6 +36,8 @@ pub(crate) struct MountArgs {
     /// Let other users of this machine look into it, as far as the permissions in the snapshot allow
     #[arg(long)]
     allow_other: bool,
+    #[command(flatten)]
+    of: SourceArgs,
     #[command(flatten)]
     repository: RepositoryArgs,
 }
@@ -75,10 +78,13 @@ impl MountArgs {
             if !self.entry.path.is_empty() {
                 bail!("a path belongs to one snapshot: name that instead of {ALL}");
             }
+            if self.of.is_given() {
+                bail!("--source chooses latest, and {ALL} are mounted: leave it out");
+            }
             let entries = all_snapshots(source).await?;
             return Ok((format!("{} snapshots", entries.len()), Roots::Entries(entries)));
         }
-        let FoundEntry { snapshot, mut entry, .. } = self.entry.find_in(source).await?;
+        let FoundEntry { snapshot, mut entry, .. } = self.entry.find_in(source, &self.of).await?;
         let what = format!("snapshot {snapshot}");
         if entry.kind == EntryKind::Directory {
             return Ok((what, Roots::Directory(Box::new(entry))));

@@ -1,5 +1,6 @@
 //! `lifeboat repo restore`.
 
+use super::choice::SourceArgs;
 use super::gaps::SnapshotGaps;
 use super::source::FoundEntry;
 use super::{RepositoryArgs, SnapshotPath};
@@ -30,6 +31,8 @@ pub(crate) struct RestoreArgs {
     /// The folder into which the tree goes, made when it is missing; or the file or block device
     #[arg(value_name = "TARGET")]
     target: PathBuf,
+    #[command(flatten)]
+    of: SourceArgs,
     #[command(flatten)]
     flags: RestoreFlags,
     #[command(flatten)]
@@ -89,7 +92,7 @@ enum ExistingFiles {
 impl RestoreArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
         let opened = self.repository.open_source(globals).await?;
-        let FoundEntry { snapshot, entry, gaps } = self.entry.find_in(&opened.source).await?;
+        let FoundEntry { snapshot, entry, gaps } = self.entry.find_in(&opened.source, &self.of).await?;
         let what = format!("snapshot {snapshot}");
         let (source, target) = (&opened.source, &self.target);
         let restored = Restored { source, entry: &entry, gaps: &gaps, length: None, what: &what, target };

@@ -1,12 +1,13 @@
 //! The repository of a command that reads one of either format: kopia's, or restic's.
 
+use super::choice::SourceArgs;
 use super::format::RepositoryFormat;
 use super::gaps::SnapshotGaps;
 use super::{MEMORY, OpenRepository, RepositoryArgs, SnapshotPath, kopia_clock, password, threads};
 use anyhow::{Context, Result, bail};
 use lifeboat_bucket::BlobStore;
 use lifeboat_mover::tree::{Source, SourceEntry};
-use lifeboat_restic::{OpenOptions, Repository, ResticError, choose};
+use lifeboat_restic::{OpenOptions, Repository, ResticError};
 use lifeboat_terminal::flags::globals::Globals;
 use lifeboat_terminal::output::errors::warn;
 use lifeboat_terminal::process::scratch::ScratchFolder;
@@ -86,18 +87,17 @@ pub(crate) struct FoundEntry {
 }
 
 impl SnapshotPath {
-    /// Finds the entry in a repository of either format.
-    pub(crate) async fn find_in(&self, source: &Source) -> Result<FoundEntry> {
+    /// Finds the entry in a repository of either format, in a snapshot of the source that is named.
+    pub(crate) async fn find_in(&self, source: &Source, of: &SourceArgs) -> Result<FoundEntry> {
         match source {
             Source::Kopia(repository) => {
-                let (snapshot, entry) = self.find(repository).await?;
+                let (snapshot, entry) = self.find(repository, of).await?;
                 let document = snapshot.document.as_ref().ok();
                 let gaps = document.map(|document| SnapshotGaps::below(document, &entry)).unwrap_or_default();
                 Ok(FoundEntry { snapshot: snapshot.id, entry: SourceEntry::from(&entry), gaps })
             }
             Source::Restic(repository) => {
-                let snapshots = repository.snapshots().await?;
-                let snapshot = choose(&snapshots, &self.snapshot)?;
+                let snapshot = of.choose_restic(&repository.snapshots().await?, &self.snapshot)?;
                 let document = snapshot.document.as_ref();
                 let document = document.map_err(|why| anyhow::anyhow!("{why}"));
                 let document = document.with_context(|| format!("snapshot {} cannot be read", snapshot.id))?;

@@ -1,10 +1,10 @@
 //! `lifeboat repo stats`.
 
 use super::RepositoryArgs;
+use super::choice::SourceArgs;
 use anyhow::Result;
 use clap::Args;
 use lifeboat_kopia::maintenance::references::ContentTotals;
-use lifeboat_kopia::snapshot::choose;
 use lifeboat_kopia::statistics::{PackTotals, RepositoryStatistics, SnapshotStatistics};
 use lifeboat_object::printable;
 use lifeboat_terminal::flags::globals::Globals;
@@ -22,6 +22,8 @@ pub(crate) struct StatsArgs {
     /// The snapshot that is listed, by its ID, the beginning of one, or latest; all when left out
     #[arg(value_name = "SNAPSHOT")]
     snapshot: Option<String>,
+    #[command(flatten)]
+    of: SourceArgs,
     /// Print the numbers as json or yaml
     #[arg(long, short, value_enum)]
     output: Option<Output>,
@@ -34,7 +36,7 @@ impl StatsArgs {
         let opened = self.repository.open(globals).await?;
         let chosen = match &self.snapshot {
             None => None,
-            Some(text) => Some(choose(&opened.repository.snapshots().await?, text)?.id.clone()),
+            Some(text) => Some(self.of.choose(&opened.repository.snapshots().await?, text)?.id),
         };
         let directories = opened.repository.contents().limits().requests;
         let counting = opened.repository.statistics(directories);

@@ -1,10 +1,11 @@
 //! `lifeboat repo verify`.
 
 use super::RepositoryArgs;
+use super::choice::SourceArgs;
 use super::gaps::SnapshotGaps;
 use anyhow::{Result, bail};
 use clap::Args;
-use lifeboat_kopia::snapshot::{Snapshot, choose};
+use lifeboat_kopia::snapshot::Snapshot;
 use lifeboat_kopia::verify::{Problem, VerifyOptions, VerifyReport};
 use lifeboat_object::printable;
 use lifeboat_terminal::flags::globals::Globals;
@@ -25,6 +26,8 @@ pub(crate) struct VerifyArgs {
     /// The snapshots, each by its ID, the beginning of one, or latest; all when left out
     #[arg(value_name = "SNAPSHOT")]
     snapshots: Vec<String>,
+    #[command(flatten)]
+    of: SourceArgs,
     /// The share of files whose bytes are read, decrypted and compared, in percent; directories are always read
     #[arg(long, value_name = "PERCENT", default_value_t = 100.0)]
     files_percent: f64,
@@ -52,8 +55,8 @@ impl VerifyArgs {
         let snapshots = if self.snapshots.is_empty() {
             None
         } else {
-            let chosen: Result<BTreeSet<String>, _> =
-                self.snapshots.iter().map(|text| choose(&all, text).map(|one| one.id.clone())).collect();
+            let chosen: Result<BTreeSet<String>> =
+                self.snapshots.iter().map(|text| self.of.choose(&all, text).map(|one| one.id)).collect();
             Some(chosen?)
         };
         let is_verified = |one: &&Snapshot| snapshots.as_ref().is_none_or(|chosen| chosen.contains(&one.id));

@@ -1,5 +1,6 @@
 //! The volume of a backup that a command reads, and its repository.
 
+use crate::commands::repo::choice::SourceArgs;
 use crate::commands::repo::format::RepositoryFormat;
 use crate::commands::repo::gaps::SnapshotGaps;
 use crate::commands::repo::recovery::IndexArgs;
@@ -79,8 +80,9 @@ impl SavedVolumeArgs {
         let opened = OpenRepository::open(blobs, password, self.indexes.source(), scratch, kopia_clock());
         let (source, _scratch) = opened.await?.into_source();
         let at = |path: &str| SnapshotPath { snapshot: found.copy.snapshot_id.clone(), path: path.to_owned() };
+        let by_id = SourceArgs::default();
         let Source::Kopia(repository) = &source else { bail!("{described} is in a repository of restic") };
-        let found_root = at("").find(repository).await;
+        let found_root = at("").find(repository, &by_id).await;
         let (snapshot, root) = found_root.with_context(|| {
             format!(
                 "read {described}, whose snapshot is {} in the repository of namespace {}",
@@ -100,7 +102,7 @@ impl SavedVolumeArgs {
             Some(SavedDevice { file, .. }) => (file, gaps),
             None if path.is_empty() => (root, gaps),
             None => {
-                let found = at(path).find_in(&source).await.with_context(|| format!("read {described}"))?;
+                let found = at(path).find_in(&source, &by_id).await.with_context(|| format!("read {described}"))?;
                 (found.entry, found.gaps)
             }
         };
