@@ -116,6 +116,10 @@ impl Failures {
             ("PreconditionFailed" | "ConditionalRequestConflict", _) | (_, 412) => {
                 (ErrorKind::Exists, "the object exists or is being written")
             }
+            // Of MinIO and of Ceph: with 400 and 403, although neither the request nor the rights are wrong.
+            ("XMinioStorageFull" | "XMinioAdminBucketQuotaExceeded" | "QuotaExceeded", _) | (_, 507) => {
+                (ErrorKind::Other, "there is no space left: free some, or raise the quota of the bucket or its owner")
+            }
             ("NotImplemented", _) | (_, 501) => (ErrorKind::Unsupported, "the server does not know how to do that"),
             ("InvalidAccessKeyId" | "XAdminUserNotFound", _) => (
                 ErrorKind::Denied,
@@ -150,7 +154,7 @@ impl Failures {
                 "access is denied; check the permissions on the bucket (without the right to list it, missing objects are denied too)",
             ),
             ("" | "NotFound", 404) => (ErrorKind::NotFound, "there is no such object, or no such bucket"),
-            (_, 500..=599) if refusal.status != 507 => (ErrorKind::Transient, "the server failed for now"),
+            (_, 500..=599) => (ErrorKind::Transient, "the server failed for now"),
             (_, 400..=499) => (ErrorKind::Invalid, "the server does not take the request"),
             ("", 200..=299) => (ErrorKind::Other, "the answer is none of an S3 server"),
             _ => (ErrorKind::Other, "the server refused"),
@@ -232,7 +236,7 @@ mod tests {
 
     #[test]
     fn answers_are_sorted_by_the_next_move() {
-        let table: [(u16, &str, ErrorKind); 34] = [
+        let table: [(u16, &str, ErrorKind); 37] = [
             (404, "NoSuchKey", ErrorKind::NotFound),
             (404, "NoSuchBucket", ErrorKind::NotFound),
             (404, "", ErrorKind::NotFound),
@@ -267,6 +271,9 @@ mod tests {
             (400, "KeyTooLongError", ErrorKind::Invalid),
             (501, "NotImplemented", ErrorKind::Unsupported),
             (507, "XMinioStorageFull", ErrorKind::Other),
+            (507, "", ErrorKind::Other),
+            (400, "XMinioAdminBucketQuotaExceeded", ErrorKind::Other),
+            (403, "QuotaExceeded", ErrorKind::Other),
             (0, "Odd", ErrorKind::Other),
         ];
         for (status, code, expected) in table {
