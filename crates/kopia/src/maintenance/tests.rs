@@ -1,5 +1,6 @@
 //! Maintenance of repositories in memory whose storage has a clock.
 
+mod blockers;
 mod delays;
 mod histories;
 mod kills;
@@ -82,8 +83,14 @@ async fn save(
     }
     let directory = Directory { entries, summary: Some(Summary::default()) };
     let root = store_object(writer, Some(b'k'), write(&directory)).await?;
-    let now = (fixture.clock.clock())();
-    let document = SnapshotDocument {
+    let id = writer.save_snapshot(&document(root, (fixture.clock.clock())()))?;
+    writer.flush().await?;
+    Ok(id)
+}
+
+/// A snapshot with this root.
+fn document(root: ObjectId, now: UnixNanos) -> SnapshotDocument {
+    SnapshotDocument {
         source: Source { host: "h".to_owned(), user: "u".to_owned(), path: "/p".to_owned() },
         description: String::new(),
         start: now,
@@ -93,10 +100,7 @@ async fn save(
         root: Some(entry("p", EntryType::Directory, root)),
         tags: BTreeMap::new(),
         pins: Vec::new(),
-    };
-    let id = writer.save_snapshot(&document)?;
-    writer.flush().await?;
-    Ok(id)
+    }
 }
 
 async fn forget(fixture: &Fixture, store: Arc<dyn BlobStore>, id: &str) {
