@@ -31,6 +31,7 @@ pub mod object;
 mod object_lock;
 mod options;
 mod password;
+pub mod progress;
 mod repository;
 pub mod snapshot;
 pub mod splitter;

@@ -2,11 +2,13 @@
 
 use crate::format::time::{HOUR, UnixNanos};
 use crate::maintenance::references::{ContentTotals, References};
+use crate::progress::WalkProgress;
 use crate::snapshot::Snapshot;
 use crate::tasks::blocking;
 use crate::{KopiaError, Repository};
 use futures::TryStreamExt;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The age up to which what nothing refers to may be of a snapshot under way, in nanoseconds. Maintenance waits as long.
 const DAY: i64 = 24 * HOUR;
@@ -115,8 +117,20 @@ impl Repository {
     /// # Errors
     /// Errors of the bucket and of the scratch space; manifests that cannot be loaded.
     pub async fn statistics(&self, directories: usize) -> Result<RepositoryStatistics, KopiaError> {
+        Box::pin(self.statistics_and_count(directories, Arc::default())).await
+    }
+
+    /// Walks as [`Repository::statistics`] does, with counters that others may look at meanwhile.
+    ///
+    /// # Errors
+    /// As [`Repository::statistics`].
+    pub async fn statistics_and_count(
+        &self,
+        directories: usize,
+        counts: Arc<WalkProgress>,
+    ) -> Result<RepositoryStatistics, KopiaError> {
         let snapshots = self.snapshots().await?;
-        let references = self.references(directories).await?;
+        let references = self.references_and_count(directories, counts).await?;
         let added: BTreeMap<&str, ContentTotals> =
             references.additions().iter().map(|one| (one.snapshot.as_str(), one.contents)).collect();
         let of_snapshot = |snapshot: Snapshot| {
@@ -270,7 +284,12 @@ mod tests {
         writer.flush().await.unwrap();
         repository.contents().refresh().await.unwrap();
         fixture.clock.advance(2 * 24 * 3600);
-        let statistics = repository.statistics(2).await.unwrap();
+        let counts = Arc::new(WalkProgress::default());
+        let statistics = repository.statistics_and_count(2, counts.clone()).await.unwrap();
+        let totals = counts.totals();
+        assert_eq!((totals.snapshots, totals.expected_snapshots, totals.directories, totals.files), (2, 2, 2, 4));
+        assert_eq!((totals.contents, totals.bytes), (statistics.referenced.count, statistics.referenced.plain));
+        assert!(totals.expected_contents >= totals.contents, "{totals:?}");
         let of_snapshots: Vec<_> = statistics
             .snapshots
             .iter()

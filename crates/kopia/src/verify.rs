@@ -6,7 +6,11 @@ mod walk;
 
 use crate::KopiaError;
 use crate::Repository;
+use crate::content::index_set::IndexSet;
 use crate::content::read_plan::{Wanted, read};
+use crate::progress::{WalkProgress, add};
+use crate::snapshot::Snapshot;
+use crate::tasks::blocking;
 use futures::stream::unfold;
 use report::{FilePath, Progress};
 use std::sync::Arc;
@@ -31,6 +35,19 @@ impl Repository {
         options: VerifyOptions,
         on_problem: impl Fn(Problem) + Send + Sync + 'static,
     ) -> Result<VerifyReport, KopiaError> {
+        self.verify_and_count(options, Arc::default(), on_problem).await
+    }
+
+    /// Verifies snapshots as [`Repository::verify`] does, with counters that others may look at meanwhile.
+    ///
+    /// # Errors
+    /// As [`Repository::verify`].
+    pub async fn verify_and_count(
+        &self,
+        options: VerifyOptions,
+        counts: Arc<WalkProgress>,
+        on_problem: impl Fn(Problem) + Send + Sync + 'static,
+    ) -> Result<VerifyReport, KopiaError> {
         let mut snapshots = self.snapshots().await?;
         if let Some(chosen) = &options.snapshots {
             let missing = chosen.iter().find(|id| !snapshots.iter().any(|snapshot| snapshot.id == **id));
@@ -39,16 +56,15 @@ impl Repository {
             }
             snapshots.retain(|snapshot| chosen.contains(&snapshot.id));
         }
-        let progress = Arc::new(Progress {
-            on_problem: Box::new(on_problem),
-            snapshots: AtomicU64::new(0),
-            directories: AtomicU64::new(0),
-            files: AtomicU64::new(0),
-            contents: AtomicU64::new(0),
-            bytes: AtomicU64::new(0),
-            problems: AtomicU64::new(0),
-            packs_without_index: AtomicU64::new(0),
-        });
+        add(&counts.expected_snapshots, snapshots.len() as u64);
+        if options.files_percent > 0.0 {
+            let set = self.contents().index_set();
+            let stored = blocking(move || data_bytes(&set)).await?;
+            let share = (options.files_percent / 100.0).clamp(0.0, 1.0);
+            add(&counts.expected_bytes, (stored.min(logical_bytes(&snapshots)) as f64 * share) as u64);
+        }
+        let on_problem = Box::new(on_problem);
+        let progress = Arc::new(Progress { on_problem, counts, packs_without_index: AtomicU64::new(0) });
         let (to_reader, wanted) = mpsc::channel::<Wanted<Arc<FilePath>>>(WAITING);
         let wanted = unfold(wanted, |mut wanted| async move { Some((Ok(wanted.recv().await?), wanted)) });
         let reading = read(self.contents(), wanted, options.limits, progress.clone());
@@ -57,16 +73,16 @@ impl Repository {
             walk.run(snapshots).await
         };
         futures::future::try_join(walking, reading).await?;
-        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let totals = progress.counts.totals();
         Ok(VerifyReport {
-            snapshots: count(&progress.snapshots),
-            directories: count(&progress.directories),
-            files: count(&progress.files),
-            contents: count(&progress.contents),
-            bytes: count(&progress.bytes),
-            problems: count(&progress.problems),
+            snapshots: totals.snapshots,
+            directories: totals.directories,
+            files: totals.files,
+            contents: totals.contents,
+            bytes: totals.bytes,
+            problems: totals.problems,
             damaged_index_entries: self.contents().index_set().damaged_entries(),
-            packs_without_index: count(&progress.packs_without_index),
+            packs_without_index: progress.packs_without_index.load(Ordering::Relaxed),
         })
     }
 
@@ -83,4 +99,21 @@ impl Repository {
             VerifyOptions { snapshots: None, files_percent: 0.0, seed: 0, directories: limits.requests, limits };
         self.verify(options, on_problem).await
     }
+}
+
+/// The plain bytes of all contents of files that the indexes have, those that nothing refers to among them.
+fn data_bytes(set: &Arc<IndexSet>) -> Result<u64, KopiaError> {
+    let mut bytes = 0_u64;
+    let mut scan = set.scan(Some(0));
+    while let Some(found) = scan.next_location()? {
+        bytes = bytes.saturating_add(u64::from(found.record.original_length));
+    }
+    Ok(bytes)
+}
+
+/// The bytes of all files of snapshots, equal ones as often as they are in them.
+fn logical_bytes(snapshots: &[Snapshot]) -> u64 {
+    let roots = snapshots.iter().filter_map(|one| one.document.as_ref().ok()?.root.as_ref());
+    let sizes = roots.map(|root| root.summary.as_ref().map_or(root.size, |summary| summary.size));
+    sizes.fold(0, u64::saturating_add)
 }

@@ -15,6 +15,7 @@ pub(crate) mod maintenance;
 pub(crate) mod mount;
 mod new_password;
 pub(crate) mod password;
+mod progress;
 pub(crate) mod recovery;
 pub(crate) mod restore;
 pub(crate) mod snapshot;

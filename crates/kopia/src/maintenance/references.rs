@@ -12,6 +12,7 @@ use crate::format::directory::EntryType;
 use crate::format::object_id::ObjectId;
 use crate::marks::Marks;
 use crate::object::parts;
+use crate::progress::{WalkProgress, add};
 use crate::snapshot::{EntryState, Snapshot, TreeEntry, entries};
 use futures::stream::FuturesUnordered;
 use futures::{StreamExt, TryStreamExt};
@@ -97,6 +98,15 @@ impl Repository {
     /// # Errors
     /// Errors of the bucket and of the scratch space; manifests that cannot be loaded.
     pub async fn references(&self, directories: usize) -> Result<References, KopiaError> {
+        self.references_and_count(directories, Arc::default()).await
+    }
+
+    /// Finds the references as [`Repository::references`] does, with counters that others may look at meanwhile.
+    pub(crate) async fn references_and_count(
+        &self,
+        directories: usize,
+        counts: Arc<WalkProgress>,
+    ) -> Result<References, KopiaError> {
         let contents = self.contents();
         // The manifests must not be newer than the entries.
         let (set, snapshots) = loop {
@@ -106,6 +116,8 @@ impl Repository {
                 break (set, snapshots);
             }
         };
+        add(&counts.expected_snapshots, snapshots.len() as u64);
+        add(&counts.expected_contents, set.len());
         let mut problems = Vec::new();
         if set.damaged_entries() > 0 {
             problems.push(format!("{} entries of indexes cannot be read", set.damaged_entries()));
@@ -116,6 +128,7 @@ impl Repository {
             added: Mutex::default(),
             walked: Mutex::default(),
             set,
+            counts,
             problems: Mutex::new(problems),
         };
         let additions = walk.run(snapshots, directories.max(1)).await?;
@@ -133,6 +146,7 @@ struct ReferenceWalk {
     /// Objects that were walked already. The same content can be a file of one snapshot and a directory of another, and is
     /// walked as each of them.
     walked: Mutex<HashMap<Role, Arc<Marks>>>,
+    counts: Arc<WalkProgress>,
     problems: Mutex<Vec<String>>,
 }
 
@@ -157,6 +171,7 @@ impl ReferenceWalk {
         let mut waiting = Vec::new();
         let mut reading = FuturesUnordered::new();
         for snapshot in snapshots {
+            add(&self.counts.snapshots, 1);
             let place = format!("snapshot {}", snapshot.id);
             match snapshot.document {
                 Ok(document) => match document.root {
@@ -197,7 +212,10 @@ impl ReferenceWalk {
                     let path = format!("{place}/{}", &*child.entry.name);
                     below.extend(self.entry(&path, child).await?);
                 }
-                Ok(None) => return Ok(below),
+                Ok(None) => {
+                    add(&self.counts.directories, 1);
+                    return Ok(below);
+                }
                 Err(error) => {
                     self.problem_or_end(&place, error)?;
                     return Ok(below);
@@ -224,7 +242,11 @@ impl ReferenceWalk {
             self.problem_or_end(place, error)?;
             return Ok(None);
         }
-        if entry.entry_type != EntryType::Directory || !self.is_new(&object, true)? {
+        if entry.entry_type != EntryType::Directory {
+            add(&self.counts.files, 1);
+            return Ok(None);
+        }
+        if !self.is_new(&object, true)? {
             return Ok(None);
         }
         Ok(Some(Directory { object, place: place.into() }))
@@ -257,6 +279,8 @@ impl ReferenceWalk {
     fn content(&self, id: &ContentId) -> Result<(), KopiaError> {
         let found = self.set.locate(id)?.ok_or_else(|| missing(id))?;
         if self.referenced.add(found.number) {
+            add(&self.counts.contents, 1);
+            add(&self.counts.bytes, u64::from(found.record.original_length));
             self.added.lock().unwrap_or_else(PoisonError::into_inner).add(&found);
         }
         Ok(())

@@ -2,10 +2,11 @@
 
 use crate::KopiaError;
 use crate::content::read_plan::{ReadLimits, Sink};
+use crate::progress::{WalkProgress, add};
 use bytes::Bytes;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
 /// A path in a snapshot.
 #[derive(Debug)]
@@ -66,18 +67,13 @@ pub struct VerifyReport {
 /// The counters, and the listener to problems.
 pub(super) struct Progress {
     pub(super) on_problem: Box<dyn Fn(Problem) + Send + Sync>,
-    pub(super) snapshots: AtomicU64,
-    pub(super) directories: AtomicU64,
-    pub(super) files: AtomicU64,
-    pub(super) contents: AtomicU64,
-    pub(super) bytes: AtomicU64,
-    pub(super) problems: AtomicU64,
+    pub(super) counts: Arc<WalkProgress>,
     pub(super) packs_without_index: AtomicU64,
 }
 
 impl Progress {
     pub(super) fn tell(&self, snapshot: &str, path: &str, error: KopiaError) {
-        self.problems.fetch_add(1, Ordering::Relaxed);
+        add(&self.counts.problems, 1);
         (self.on_problem)(Problem { snapshot: snapshot.to_owned(), path: path.to_owned(), error });
     }
 }
@@ -85,8 +81,8 @@ impl Progress {
 /// A sink that only counts: what comes to it was decrypted and compared already.
 impl Sink<Arc<FilePath>> for Progress {
     fn take(&self, bytes: &Bytes, _tags: Vec<Arc<FilePath>>) -> Result<(), KopiaError> {
-        self.contents.fetch_add(1, Ordering::Relaxed);
-        self.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        add(&self.counts.contents, 1);
+        add(&self.counts.bytes, bytes.len() as u64);
         Ok(())
     }
 

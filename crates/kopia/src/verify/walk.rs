@@ -11,11 +11,11 @@ use crate::format::directory::EntryType;
 use crate::format::object_id::ObjectId;
 use crate::marks::Marks;
 use crate::object::extents;
+use crate::progress::add;
 use crate::snapshot::{EntryState, Snapshot, TreeEntry, entries};
 use futures::stream::FuturesUnordered;
 use futures::{StreamExt, TryStreamExt};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use tokio::sync::mpsc;
 
 /// The walk, and what it has seen.
@@ -56,9 +56,7 @@ impl Walk {
             while let Some(blob) = blobs.try_next().await? {
                 match set.pack_number(&blob.name).and_then(|pack| pack_lengths.get_mut(pack as usize)) {
                     Some(length) => *length = blob.length,
-                    None => {
-                        progress.packs_without_index.fetch_add(1, Ordering::Relaxed);
-                    }
+                    None => add(&progress.packs_without_index, 1),
                 }
             }
         }
@@ -73,7 +71,7 @@ impl Walk {
         let mut waiting = Vec::new();
         let mut reading = FuturesUnordered::new();
         for snapshot in snapshots {
-            self.progress.snapshots.fetch_add(1, Ordering::Relaxed);
+            add(&self.progress.counts.snapshots, 1);
             let id: Arc<str> = snapshot.id.into();
             let what = || format!("the manifest of snapshot {id}");
             let root = match snapshot.document {
@@ -112,7 +110,7 @@ impl Walk {
                     below.extend(self.entry(&place.snapshot, path, child).await?);
                 }
                 Ok(None) => {
-                    self.progress.directories.fetch_add(1, Ordering::Relaxed);
+                    add(&self.progress.counts.directories, 1);
                     return Ok(below);
                 }
                 Err(error) => {
@@ -152,7 +150,7 @@ impl Walk {
         if entry.entry_type == EntryType::Directory {
             return Ok(Some(Directory { object, place }));
         }
-        self.progress.files.fetch_add(1, Ordering::Relaxed);
+        add(&self.progress.counts.files, 1);
         let size = (has_size && entry.entry_type == EntryType::File).then_some(entry.size);
         let place = Arc::new(place);
         if let Err(error) = self.file(&object, size, &place).await {

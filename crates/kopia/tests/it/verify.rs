@@ -6,6 +6,7 @@ use crate::watched::Watched;
 use lifeboat_bucket::{BlobStore, Memory, PutOptions};
 use lifeboat_kopia::Repository;
 use lifeboat_kopia::content::read_plan::ReadLimits;
+use lifeboat_kopia::progress::WalkProgress;
 use lifeboat_kopia::verify::{Problem, VerifyOptions, VerifyReport};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -48,6 +49,11 @@ async fn a_whole_repository_has_no_problems_and_everything_is_read_once() {
         assert_eq!((report.snapshots, report.directories, report.files), (1, directories, files), "{name}");
         let data = repository.contents().scan(Some(0)).count() as u64;
         assert_eq!(report.contents, data, "{name}");
+        let counts = Arc::new(WalkProgress::default());
+        let counted = repository.verify_and_count(options(100.0, 0), counts.clone(), |_| {}).await.unwrap();
+        let totals = counts.totals();
+        assert_eq!((counted, totals.files, totals.expected_snapshots), (report, report.files, 1), "{name}");
+        assert!(totals.bytes > 0 && totals.expected_bytes > 0, "{name}: {totals:?}");
         let structure = repository.verify_structure(|problem| panic!("{}", problem.error)).await.unwrap();
         assert_eq!(structure, VerifyReport { contents: 0, bytes: 0, ..report }, "{name}");
     }

@@ -2,9 +2,11 @@
 
 use super::RepositoryArgs;
 use super::choice::SourceArgs;
+use super::progress::describe;
 use anyhow::Result;
 use clap::Args;
 use lifeboat_kopia::maintenance::references::ContentTotals;
+use lifeboat_kopia::progress::WalkProgress;
 use lifeboat_kopia::statistics::{PackTotals, RepositoryStatistics, SnapshotStatistics};
 use lifeboat_object::printable;
 use lifeboat_terminal::flags::globals::Globals;
@@ -14,7 +16,9 @@ use lifeboat_terminal::output::{Output, print_resource};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::process::ExitCode;
+use std::sync::Arc;
 use tabwriter::TabWriter;
+use tokio::time::Instant;
 
 /// `lifeboat repo stats [SNAPSHOT]`.
 #[derive(Debug, Args)]
@@ -39,8 +43,10 @@ impl StatsArgs {
             Some(text) => Some(self.of.choose(&opened.repository.snapshots().await?, text)?.id),
         };
         let directories = opened.repository.contents().limits().requests;
-        let counting = opened.repository.statistics(directories);
-        let line = || "stats: the directories of all snapshots are read".to_owned();
+        let counts = Arc::new(WalkProgress::default());
+        let began = Instant::now();
+        let counting = opened.repository.statistics_and_count(directories, counts.clone());
+        let line = || format!("stats: {}", describe(&counts.totals(), began.elapsed()));
         let mut statistics = shown(line, "interrupted: there are no numbers", Box::pin(counting)).await??;
         let totals = Totals::of(&statistics);
         if let Some(id) = chosen {

@@ -3,8 +3,10 @@
 use super::RepositoryArgs;
 use super::choice::SourceArgs;
 use super::gaps::SnapshotGaps;
+use super::progress::describe;
 use anyhow::{Result, bail};
 use clap::Args;
+use lifeboat_kopia::progress::WalkProgress;
 use lifeboat_kopia::snapshot::Snapshot;
 use lifeboat_kopia::verify::{Problem, VerifyOptions, VerifyReport};
 use lifeboat_object::printable;
@@ -16,6 +18,7 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
+use tokio::time::Instant;
 
 /// Problems that are printed; all are counted.
 const PRINTED: usize = 1000;
@@ -65,14 +68,18 @@ impl VerifyArgs {
         let options = VerifyOptions { snapshots, files_percent, seed: self.seed, directories: limits.requests, limits };
         let problems: Arc<Mutex<Vec<String>>> = Arc::default();
         let noted = Arc::clone(&problems);
-        let verifying = opened.repository.verify(options, move |problem| {
+        let counts = Arc::new(WalkProgress::default());
+        let began = Instant::now();
+        let verifying = opened.repository.verify_and_count(options, counts.clone(), move |problem| {
             let mut problems = noted.lock().unwrap_or_else(PoisonError::into_inner);
             if problems.len() < PRINTED {
                 problems.push(sentence(&problem));
             }
         });
-        let found = || problems.lock().unwrap_or_else(PoisonError::into_inner).len();
-        let line = || format!("verify: {} problems so far", found());
+        let line = || {
+            let totals = counts.totals();
+            format!("verify: {}; {} problems so far", describe(&totals, began.elapsed()), totals.problems)
+        };
         let report = shown(line, "the verification was interrupted, and has no result", verifying).await??;
         let problems = std::mem::take(&mut *problems.lock().unwrap_or_else(PoisonError::into_inner));
         self.print(&report, &problems, &notes)?;
