@@ -96,6 +96,8 @@ struct LoadState {
     begun: UnixNanos,
     /// The epoch into which writers write; 0 without epochs.
     write_epoch: u64,
+    /// True where the indexes were chosen by epochs.
+    has_epochs: bool,
 }
 
 /// The parts of an open repository from which its contents are read.

@@ -40,11 +40,12 @@ impl Contents {
         let mut attempt = 1;
         loop {
             let begun = (self.inner.clock)();
+            let has_epochs = self.inner.guard.has_epochs();
             let result = self.load_once(loaded).await;
             let valid_until = self.inner.guard.refresh_frequency().map(|age| epochs::valid_until(begun, age));
             match result {
                 Ok(write_epoch) => {
-                    let state = LoadState { begun, write_epoch };
+                    let state = LoadState { begun, write_epoch, has_epochs };
                     *self.inner.indexes.state.write().unwrap_or_else(PoisonError::into_inner) = Some(state);
                     // It took longer than a choice of blobs is good for.
                     let is_late = valid_until.is_some_and(|end| (self.inner.clock)() > end);

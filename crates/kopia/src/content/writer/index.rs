@@ -22,13 +22,11 @@ struct Shard {
 pub(super) async fn write_index(context: &Context, session: &str, entries: Vec<Entry>) -> Result<(), KopiaError> {
     let shards = seal_shards(context, entries).await?;
     let guard = &context.contents.inner.guard;
+    // An upgrade may have come since the last look: nobody reads `n` blobs after it. Or the repository was deleted and made
+    // anew: with an index under the old keys it would open for nobody.
+    guard.look_again().await?;
     if !guard.has_epochs() {
-        // An upgrade may have come since the last look; nobody reads `n` blobs after it.
-        guard.look_again().await?;
-        if !guard.has_epochs() {
-            return write_without_epochs(context, session, &shards).await;
-        }
-        context.contents.refresh().await?;
+        return write_without_epochs(context, session, &shards).await;
     }
     write_into_epoch(context, session, &shards).await
 }
@@ -135,10 +133,10 @@ async fn put_shards(
     Ok(true)
 }
 
-/// A state that is good for three quarters of its time at least.
+/// A state that is good for three quarters of its time at least. One from before an upgrade says nothing of epochs.
 async fn fresh_state(context: &Context) -> Result<LoadState, KopiaError> {
     match context.contents.load_state() {
-        Some(state) if is_good_for(context, &state, 25) => return Ok(state),
+        Some(state) if state.has_epochs && is_good_for(context, &state, 25) => return Ok(state),
         _ => context.contents.refresh().await?,
     }
     context.contents.load_state().ok_or(KopiaError::Cancelled)

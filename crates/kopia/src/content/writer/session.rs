@@ -31,6 +31,8 @@ impl Session {
     }
 
     async fn put_marker(&self, context: &Context) -> Result<String, KopiaError> {
+        // In a repository that was made anew nobody could read it, and no collection would go on beside it.
+        context.contents.inner.guard.look_again().await?;
         let marker = SessionMarker {
             id: self.id.clone(),
             start: self.begun,

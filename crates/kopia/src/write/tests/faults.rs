@@ -239,6 +239,10 @@ async fn a_flush_that_was_dropped_is_finished_by_the_next() {
             // A pack is put by a task of the writer, which goes on; here it hangs for ever.
             continue;
         }
+        if was_cut && put.starts_with("get kopia.") && keys(&*store, "s").await.is_empty() {
+            // The look at the format before the marker, in the same task.
+            continue;
+        }
         if was_cut {
             let more = writer.contents().write(None, Bytes::from_static(b"more"), None).await.unwrap();
             writer.flush().await.unwrap();

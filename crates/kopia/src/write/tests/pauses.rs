@@ -9,7 +9,7 @@ use crate::{KopiaError, Repository, RepositoryWriter};
 use async_trait::async_trait;
 use bytes::Bytes;
 use lifeboat_bucket::faults::StoreDecorator;
-use lifeboat_bucket::{BlobStore, Body, BucketError, ErrorKind, Memory, PutOptions};
+use lifeboat_bucket::{BlobStore, Body, BucketError, ErrorKind, Memory, PutOptions, collect};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -221,6 +221,51 @@ async fn an_index_that_an_upgrade_overtakes_is_withdrawn_and_the_flush_fails() {
         "cannot write an index: the repository was upgraded while it was written: try again, after the upgrade"
     );
     assert_eq!(keys(&*store, "n").await, [""; 0]);
+}
+
+/// Two repositories with the same password, as all of Velero have.
+async fn two_repositories() -> [Arc<Memory>; 2] {
+    let stores = [Arc::new(Memory::default()), Arc::new(Memory::default())];
+    for (store, seed) in stores.iter().zip([1, 2]) {
+        let (new, layout) = (NewRepository::default(), crate::blobs::layout::Layout::Flat);
+        Repository::create(store.clone(), &password(), &new, &seeded(seed), &layout).await.unwrap();
+    }
+    stores
+}
+
+#[tokio::test]
+async fn a_repository_that_was_made_anew_gets_nothing_of_the_old_one() {
+    let fixture = Fixture::usual();
+    let [store, another] = two_repositories().await;
+    let repository = Repository::open(store.clone(), password(), fixture.options()).await.unwrap();
+    let writer = repository.writer(fixture.write_options(7)).await.unwrap();
+    write(&writer, "data").await.unwrap();
+    store.delete(&keys(&*store, "").await).await.unwrap();
+    let new = keys(&*another, "").await;
+    for key in &new {
+        let bytes = collect(another.get(key, None).await.unwrap(), 1 << 20).await.unwrap();
+        store.put(key, bytes.into(), PutOptions::default()).await.unwrap();
+    }
+    let error = writer.flush().await.unwrap_err().to_string();
+    assert!(error.contains("was replaced by another one since it was opened"), "{error}");
+    assert_eq!(keys(&*store, "").await, new);
+}
+
+#[tokio::test]
+async fn a_repository_that_is_made_anew_during_a_flush_gets_no_index() {
+    let fixture = Fixture::usual();
+    let [store, another] = two_repositories().await;
+    let format = collect(another.get(FORMAT, None).await.unwrap(), 1 << 20).await.unwrap().to_vec();
+    let hooked = Hooked::new(&store, move |operation, key| {
+        let is_pack = operation == "put" && key.starts_with('p');
+        if is_pack { Before::Put(FORMAT, format.clone()) } else { Before::Nothing }
+    });
+    let repository = Repository::open(hooked, password(), fixture.options()).await.unwrap();
+    let writer = repository.writer(fixture.write_options(7)).await.unwrap();
+    write(&writer, "data").await.unwrap();
+    let error = writer.flush().await.unwrap_err().to_string();
+    assert!(error.contains("was replaced by another one since it was opened"), "{error}");
+    assert_eq!((keys(&*store, "p").await.len(), keys(&*store, "x").await.len()), (1, 0));
 }
 
 #[tokio::test]
