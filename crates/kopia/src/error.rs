@@ -55,7 +55,7 @@ pub enum KopiaError {
     /// There are packs whose indexes were written, and no index blob that counts.
     #[error(
         "the indexes of the repository in {location} are lost: it has packs, such as {pack}, and no index blob that counts; \
-         bring back those that were deleted from an older version or a copy of the bucket"
+         restore the deleted index blobs from an older version of the objects, or from a copy of the bucket"
     )]
     LostIndexes {
         /// The location, as its store describes itself.

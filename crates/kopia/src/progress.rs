@@ -21,7 +21,7 @@ pub struct WalkProgress {
 pub struct WalkTotals {
     /// The snapshots that were begun.
     pub snapshots: u64,
-    /// All that there are.
+    /// All snapshots of the walk.
     pub expected_snapshots: u64,
     /// The directories that were read.
     pub directories: u64,
@@ -35,7 +35,7 @@ pub struct WalkTotals {
     pub bytes: u64,
     /// The most that they can become; 0 where nobody can say.
     pub expected_bytes: u64,
-    /// The problems.
+    /// The problems that were found so far.
     pub problems: u64,
 }
 

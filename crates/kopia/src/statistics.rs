@@ -117,20 +117,20 @@ impl Repository {
     /// # Errors
     /// Errors of the bucket and of the scratch space; manifests that cannot be loaded.
     pub async fn statistics(&self, directories: usize) -> Result<RepositoryStatistics, KopiaError> {
-        Box::pin(self.statistics_and_count(directories, Arc::default())).await
+        Box::pin(self.statistics_with_progress(directories, Arc::default())).await
     }
 
     /// Walks as [`Repository::statistics`] does, with counters that others may look at meanwhile.
     ///
     /// # Errors
     /// As [`Repository::statistics`].
-    pub async fn statistics_and_count(
+    pub async fn statistics_with_progress(
         &self,
         directories: usize,
-        counts: Arc<WalkProgress>,
+        progress: Arc<WalkProgress>,
     ) -> Result<RepositoryStatistics, KopiaError> {
         let snapshots = self.snapshots().await?;
-        let references = self.references_and_count(directories, counts).await?;
+        let references = self.references_with_progress(directories, progress).await?;
         let added: BTreeMap<&str, ContentTotals> =
             references.additions().iter().map(|one| (one.snapshot.as_str(), one.contents)).collect();
         let of_snapshot = |snapshot: Snapshot| {
@@ -285,7 +285,7 @@ mod tests {
         repository.contents().refresh().await.unwrap();
         fixture.clock.advance(2 * 24 * 3600);
         let counts = Arc::new(WalkProgress::default());
-        let statistics = repository.statistics_and_count(2, counts.clone()).await.unwrap();
+        let statistics = repository.statistics_with_progress(2, counts.clone()).await.unwrap();
         let totals = counts.totals();
         assert_eq!((totals.snapshots, totals.expected_snapshots, totals.directories, totals.files), (2, 2, 2, 4));
         assert_eq!((totals.contents, totals.bytes), (statistics.referenced.count, statistics.referenced.plain));

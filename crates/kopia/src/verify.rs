@@ -35,17 +35,17 @@ impl Repository {
         options: VerifyOptions,
         on_problem: impl Fn(Problem) + Send + Sync + 'static,
     ) -> Result<VerifyReport, KopiaError> {
-        self.verify_and_count(options, Arc::default(), on_problem).await
+        self.verify_with_progress(options, Arc::default(), on_problem).await
     }
 
     /// Verifies snapshots as [`Repository::verify`] does, with counters that others may look at meanwhile.
     ///
     /// # Errors
     /// As [`Repository::verify`].
-    pub async fn verify_and_count(
+    pub async fn verify_with_progress(
         &self,
         options: VerifyOptions,
-        counts: Arc<WalkProgress>,
+        progress: Arc<WalkProgress>,
         on_problem: impl Fn(Problem) + Send + Sync + 'static,
     ) -> Result<VerifyReport, KopiaError> {
         let mut snapshots = self.snapshots().await?;
@@ -56,15 +56,15 @@ impl Repository {
             }
             snapshots.retain(|snapshot| chosen.contains(&snapshot.id));
         }
-        add(&counts.expected_snapshots, snapshots.len() as u64);
+        add(&progress.expected_snapshots, snapshots.len() as u64);
         if options.files_percent > 0.0 {
             let set = self.contents().index_set();
             let stored = blocking(move || data_bytes(&set)).await?;
             let share = (options.files_percent / 100.0).clamp(0.0, 1.0);
-            add(&counts.expected_bytes, (stored.min(logical_bytes(&snapshots)) as f64 * share) as u64);
+            add(&progress.expected_bytes, (stored.min(logical_bytes(&snapshots)) as f64 * share) as u64);
         }
         let on_problem = Box::new(on_problem);
-        let progress = Arc::new(Progress { on_problem, counts, packs_without_index: AtomicU64::new(0) });
+        let progress = Arc::new(Progress { on_problem, counts: progress, packs_without_index: AtomicU64::new(0) });
         let (to_reader, wanted) = mpsc::channel::<Wanted<Arc<FilePath>>>(WAITING);
         let wanted = unfold(wanted, |mut wanted| async move { Some((Ok(wanted.recv().await?), wanted)) });
         let reading = read(self.contents(), wanted, options.limits, progress.clone());

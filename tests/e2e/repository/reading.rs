@@ -119,8 +119,11 @@ fn a_repository_without_its_indexes_is_refused_and_read_by_its_packs() {
         assert_eq!(ground.ok(&["cat", "latest:d/one", "--recover-indexes"]), "1");
         let verified = ground.json(&["verify", "--recover-indexes"]);
         assert_eq!((&verified["problemCount"], &verified["snapshots"]), (&0.into(), &1.into()), "{verified}");
-        let refused = ground.repo(&["snapshot", ".", "--recover-indexes"]);
-        assert!(refused.code == 1 && refused.err.contains("by its index blobs"), "{refused:?}");
+        let set = &["maintenance", "set", "--owner", "me"][..];
+        for args in [&["snapshot", "."][..], &["maintenance", "run"], set] {
+            let refused = ground.repo(&[args, &["--recover-indexes"]].concat());
+            assert!(refused.code == 1 && refused.err.contains("leave it out to write"), "{refused:?}");
+        }
     }
 }
 
@@ -140,12 +143,19 @@ fn a_checkpoint_is_restored_with_a_warning_and_not_as_a_whole() {
     let told = ground.repo(&["restore", "9522", &target, "--no-owners"]);
     let warning = "warning: the snapshot was not finished (checkpoint): whole directories may be missing";
     assert!(told.code == 3 && told.err.contains(warning), "{told:?}");
+    let told = ground.repo(&["ls", "9522"]);
+    let warning = "was not finished (checkpoint): whole directories may be missing";
+    assert!(told.code == 0 && told.err.matches(warning).count() == 1, "{told:?}");
     // A file that is in it is whole.
     assert_eq!(ground.ok(&["cat", "9522:a-first"]).len(), 4);
     let one = ground.path("one").display().to_string();
     ground.ok(&["restore", "9522:a-first", &one, "--no-owners"]);
     let verified = ground.json(&["verify"]);
-    assert_eq!(verified["notes"].as_array().map(Vec::len), Some(2), "{verified}");
+    assert_eq!(
+        (verified["notes"].as_array().map(Vec::len), &verified["noteCount"]),
+        (Some(2), &2.into()),
+        "{verified}"
+    );
 }
 
 /// Returns true for the file of an index blob.

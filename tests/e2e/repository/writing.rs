@@ -153,9 +153,10 @@ fn what_cannot_be_read_is_named_and_hides_nothing() {
     let back = ground.path("back");
     // The owner of the repository may be another one; root reads it all the same.
     let listed = ground.json(&["snapshots"]);
-    assert_eq!((&listed[0]["failed"]["count"], &listed[0]["incomplete"]), (&2.into(), &Value::Null), "{listed}");
+    let unread = &listed[0]["unreadInSnapshot"];
+    assert_eq!((&unread["count"], &listed[0]["incomplete"]), (&2.into(), &Value::Null), "{listed}");
     let table = ground.ok(&["snapshots"]);
-    assert!(table.contains("complete, 2 failed"), "{table}");
+    assert!(table.contains("complete, 2 not read"), "{table}");
     let verified = ground.json(&["verify"]);
     let note = verified["notes"][0].as_str().expect("a note");
     assert!(note.contains("2 entries could not be read when it was taken") && note.contains("d0/f7"), "{verified}");
@@ -196,6 +197,10 @@ fn latest_of_several_sources_is_refused_and_of_one_it_is_named() {
         format!("note: latest is snapshot {} of user@host:/db, taken at ", snapshots[0]["id"].as_str().expect("an ID"));
     assert!(run.code == 0 && run.err.contains(&told), "{run:?}");
     assert_eq!(files(&target), files(&ground.path("tree")));
+    for command in ["verify", "stats"] {
+        let refused = ground.repo(&[command, "--source", "/db"]);
+        assert!(refused.code == 1 && refused.err.contains("--source chooses a snapshot"), "{refused:?}");
+    }
 }
 
 #[test]

@@ -26,9 +26,10 @@ pub(crate) mod verbs;
 pub(crate) mod verify;
 
 use anyhow::{Context, Result, bail};
-use choice::SourceArgs;
+use choice::SnapshotSourceArgs;
 use clap::Args;
 use format::{RepositoryFormat, restic_of_velero, restic_prefix};
+use gaps::SnapshotGaps;
 use lifeboat_api::well_known::{KEY_REPOSITORY_PASSWORD, SECRET_REPOSITORY};
 use lifeboat_bucket::{BlobStore, ListOptions};
 use lifeboat_kopia::content::IndexSource;
@@ -111,6 +112,14 @@ impl RepositoryArgs {
     /// True for the repository of a namespace, which a server has made.
     pub(crate) fn is_of_velero(&self) -> bool {
         self.velero.is_some()
+    }
+
+    /// Refuses `--recover-indexes`, for a command that writes.
+    fn refuse_recovery(&self) -> Result<()> {
+        if self.indexes.are_recovered() {
+            bail!("--recover-indexes is for reading; leave it out to write");
+        }
+        Ok(())
     }
 
     /// Opens the bucket or directory of a repository of kopia's, which must be there.
@@ -211,10 +220,10 @@ impl OpenRepository {
             OpenOptions { scratch: scratch.path().to_owned(), clock, memory: MEMORY, threads: threads(), indexes };
         let repository = Repository::open(store, password, options).await.map_err(|error| match error {
             KopiaError::WrongPassword { .. } => anyhow::Error::new(error).context(source.next_step()),
-            error => recovery::advised(error),
+            error => recovery::with_advice(error),
         })?;
         if indexes == IndexSource::Packs {
-            recovery::tell_limits(&repository);
+            recovery::warn_of_recovery(&repository);
         }
         Ok(Self { repository, _scratch: scratch })
     }
@@ -307,21 +316,26 @@ impl std::str::FromStr for SnapshotPath {
     }
 }
 
+/// An entry that a command has found in a snapshot of kopia.
+pub(crate) struct FoundInKopia {
+    pub(crate) snapshot: Snapshot,
+    pub(crate) entry: DirectoryEntry,
+    /// The gaps below the entry.
+    pub(crate) gaps: SnapshotGaps,
+}
+
 impl SnapshotPath {
-    /// Finds the entry, in a snapshot of the source that is named. A snapshot that was not finished is named on standard error.
-    pub(crate) async fn find(&self, repository: &Repository, of: &SourceArgs) -> Result<(Snapshot, DirectoryEntry)> {
+    /// Finds the entry; `latest` is of the named source.
+    pub(crate) async fn find(&self, repository: &Repository, of: &SnapshotSourceArgs) -> Result<FoundInKopia> {
         let snapshot = of.choose(&repository.snapshots().await?, &self.snapshot)?;
         let document = snapshot
             .document
             .as_ref()
             .map_err(|why| anyhow::anyhow!("the manifest of snapshot {} cannot be read: {why}", snapshot.id))?;
-        if let Some(reason) = &document.incomplete {
-            let text = format!("warning: snapshot {} was not finished ({reason}): files may be missing", snapshot.id);
-            lifeboat_terminal::output::errors::warn(Some(&text));
-        }
         let root = document.root.as_ref().with_context(|| format!("snapshot {} has no root", snapshot.id))?;
         let entry = entry_at(repository.contents(), root, &self.path).await?;
-        Ok((snapshot, entry))
+        let gaps = SnapshotGaps::below(document, &entry);
+        Ok(FoundInKopia { snapshot, entry, gaps })
     }
 }
 

@@ -39,7 +39,7 @@ impl Password {
         let password = Self::from_bytes(std::mem::take(&mut *bytes));
         password.ok_or_else(|| Error::new(ErrorKind::InvalidData, "it is not UTF-8"))
     }
-    /// The same one without a line break at its end.
+    /// Removes a line break at the end.
     #[must_use]
     pub fn without_line_break(mut self) -> Self {
         let line = self.0.strip_suffix('\n').map(|line| line.strip_suffix('\r').unwrap_or(line).len());
@@ -48,7 +48,7 @@ impl Password {
         }
         self
     }
-    /// The same one without white space at both ends.
+    /// Removes white space at both ends.
     #[must_use]
     pub fn trimmed(mut self) -> Self {
         let end = self.0.trim_end().len();

@@ -89,6 +89,13 @@ pub struct Summary {
     pub errors: Vec<EntryError>,
 }
 
+impl Summary {
+    /// The number of entries that could not be read, those that a policy passed over among them.
+    pub fn unread_entries(&self) -> u64 {
+        self.failed.saturating_add(self.ignored)
+    }
+}
+
 /// An entry that could not be read when the snapshot was taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EntryError {

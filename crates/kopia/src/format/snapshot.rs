@@ -1,7 +1,7 @@
 //! Snapshot manifests (kopia: snapshot/manifest.go, snapshot/stats.go).
 
 use super::FormatError;
-use super::directory::{self, DirectoryEntry};
+use super::directory::{self, DirectoryEntry, Summary};
 use super::json::{ArrayWriter, ObjectWriter, Reader};
 use super::manifest::{read_map, write_map};
 use super::time::UnixNanos;
@@ -105,7 +105,7 @@ impl SnapshotDocument {
     /// The number of entries that could not be read when the snapshot was taken, those that a policy passed over among them.
     pub fn unread_entries(&self) -> u64 {
         let summary = self.root.as_ref().and_then(|root| root.summary.as_ref());
-        let below = summary.map_or(0, |summary| summary.failed.saturating_add(summary.ignored));
+        let below = summary.map_or(0, Summary::unread_entries);
         let errors = i64::from(self.stats.error_count).saturating_add(i64::from(self.stats.ignored_error_count));
         below.max(u64::try_from(errors).unwrap_or(0))
     }

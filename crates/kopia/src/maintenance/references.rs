@@ -98,14 +98,14 @@ impl Repository {
     /// # Errors
     /// Errors of the bucket and of the scratch space; manifests that cannot be loaded.
     pub async fn references(&self, directories: usize) -> Result<References, KopiaError> {
-        self.references_and_count(directories, Arc::default()).await
+        self.references_with_progress(directories, Arc::default()).await
     }
 
     /// Finds the references as [`Repository::references`] does, with counters that others may look at meanwhile.
-    pub(crate) async fn references_and_count(
+    pub(crate) async fn references_with_progress(
         &self,
         directories: usize,
-        counts: Arc<WalkProgress>,
+        progress: Arc<WalkProgress>,
     ) -> Result<References, KopiaError> {
         let contents = self.contents();
         // The manifests must not be newer than the entries.
@@ -116,8 +116,8 @@ impl Repository {
                 break (set, snapshots);
             }
         };
-        add(&counts.expected_snapshots, snapshots.len() as u64);
-        add(&counts.expected_contents, set.len());
+        add(&progress.expected_snapshots, snapshots.len() as u64);
+        add(&progress.expected_contents, set.len());
         let mut problems = Vec::new();
         if set.damaged_entries() > 0 {
             problems.push(format!("{} entries of indexes cannot be read", set.damaged_entries()));
@@ -128,7 +128,7 @@ impl Repository {
             added: Mutex::default(),
             walked: Mutex::default(),
             set,
-            counts,
+            counts: progress,
             problems: Mutex::new(problems),
         };
         let additions = walk.run(snapshots, directories.max(1)).await?;

@@ -50,7 +50,7 @@ async fn a_whole_repository_has_no_problems_and_everything_is_read_once() {
         let data = repository.contents().scan(Some(0)).count() as u64;
         assert_eq!(report.contents, data, "{name}");
         let counts = Arc::new(WalkProgress::default());
-        let counted = repository.verify_and_count(options(100.0, 0), counts.clone(), |_| {}).await.unwrap();
+        let counted = repository.verify_with_progress(options(100.0, 0), counts.clone(), |_| {}).await.unwrap();
         let totals = counts.totals();
         assert_eq!((counted, totals.files, totals.expected_snapshots), (report, report.files, 1), "{name}");
         assert!(totals.bytes > 0 && totals.expected_bytes > 0, "{name}: {totals:?}");

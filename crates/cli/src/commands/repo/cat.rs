@@ -1,6 +1,6 @@
 //! `lifeboat repo cat`.
 
-use super::choice::SourceArgs;
+use super::choice::SnapshotSourceArgs;
 use super::source::FoundEntry;
 use super::{RepositoryArgs, SnapshotPath};
 use anyhow::{Context, Result, bail};
@@ -18,7 +18,7 @@ pub(crate) struct CatArgs {
     #[arg(value_name = "SNAPSHOT:PATH")]
     entry: SnapshotPath,
     #[command(flatten)]
-    of: SourceArgs,
+    snapshot_source: SnapshotSourceArgs,
     #[command(flatten)]
     repository: RepositoryArgs,
 }
@@ -26,7 +26,9 @@ pub(crate) struct CatArgs {
 impl CatArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
         let opened = self.repository.open_source(globals).await?;
-        let FoundEntry { snapshot, entry, .. } = self.entry.find_in(&opened.source, &self.of).await?;
+        let found = self.entry.find_in(&opened.source, &self.snapshot_source).await?;
+        let FoundEntry { snapshot, entry, gaps } = found;
+        gaps.warn(&snapshot);
         let path = if self.entry.path.is_empty() { "the root" } else { &self.entry.path };
         let printed = PrintedBytes { entry: &entry, length: None };
         print_bytes(&opened.source, printed, &format!("{path} of snapshot {snapshot}")).await

@@ -3,6 +3,7 @@
 use anyhow::{Result, bail};
 use clap::Args;
 use lifeboat_kopia::snapshot::Snapshot;
+use lifeboat_object::first_names;
 use lifeboat_restic::Snapshot as ResticSnapshot;
 use lifeboat_terminal::output::errors::warn;
 use std::borrow::Cow;
@@ -11,14 +12,12 @@ use std::fmt::Display;
 
 /// The word for the newest snapshot.
 const LATEST: &str = "latest";
-/// Sources that an error names; all are counted.
-const NAMED: usize = 10;
 
-/// The source of a snapshot that a command chooses.
+/// The source of which a command takes the newest snapshot.
 #[derive(Clone, Debug, Default, Args)]
-pub(crate) struct SourceArgs {
-    /// The source of which latest is the newest snapshot, where the repository has several: USER@HOST:PATH or the path alone, as repo
-    /// snapshots lists it; NAMESPACE/POD:VOLUME in a repository of restic
+pub(crate) struct SnapshotSourceArgs {
+    /// Choose latest among the snapshots of this source: USER@HOST:PATH, or the path alone, as repo snapshots lists it;
+    /// NAMESPACE/POD:VOLUME in a repository of restic. Needed where there are several sources
     #[arg(long, value_name = "SOURCE")]
     source: Option<String>,
 }
@@ -26,9 +25,9 @@ pub(crate) struct SourceArgs {
 /// The names of a source, of which the first tells it from all others.
 type SourceNames = Vec<String>;
 
-impl SourceArgs {
+impl SnapshotSourceArgs {
     /// True where a source is named.
-    pub(crate) fn is_given(&self) -> bool {
+    pub(crate) fn names_source(&self) -> bool {
         self.source.is_some()
     }
 
@@ -52,14 +51,17 @@ impl SourceArgs {
         Ok(chosen.clone())
     }
 
-    /// The snapshots of the source that is named. Of several sources `latest` is none: it could be any of them, and who
-    /// restores or deletes by it would do so with the data of another volume.
+    /// Keeps the snapshots of the named source for `latest`; an ID may be of any source. Refuses `latest` where several
+    /// sources are left: a restore of it could overwrite the data of one volume with those of another.
     fn candidates<'a, S: Clone>(
         &self,
         snapshots: &'a [S],
         text: &str,
         names: impl Fn(&S) -> Option<SourceNames>,
     ) -> Result<Cow<'a, [S]>> {
+        if text != LATEST {
+            return Ok(Cow::Borrowed(snapshots));
+        }
         let candidates = match &self.source {
             None => Cow::Borrowed(snapshots),
             Some(source) => {
@@ -70,30 +72,28 @@ impl SourceArgs {
         if let Some(source) = &self.source
             && candidates.is_empty()
         {
-            bail!("--source {source}: no snapshot has this source; there are: {}", listed(&sources(snapshots, &names)));
+            bail!(
+                "--source {source}: no snapshot has this source; there are: {}",
+                first_names(&sources(snapshots, &names))
+            );
         }
         let several = sources(&candidates, &names);
-        if text == LATEST && several.len() > 1 {
+        if several.len() > 1 {
             bail!(
                 "latest could be of {} sources, and nothing was done: {}; name one by --source, or a snapshot by its ID",
                 several.len(),
-                listed(&several)
+                first_names(&several)
             );
         }
         Ok(candidates)
     }
 }
 
-/// The sources of snapshots, each once.
-fn sources<S>(snapshots: &[S], names: &impl Fn(&S) -> Option<SourceNames>) -> BTreeSet<String> {
-    snapshots.iter().filter_map(names).filter_map(|names| names.into_iter().next()).collect()
-}
-
-fn listed(sources: &BTreeSet<String>) -> String {
-    let first: Vec<&str> = sources.iter().take(NAMED).map(String::as_str).collect();
-    let more = sources.len() - first.len();
-    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
-    format!("{}{more}", first.join(", "))
+/// The sources of snapshots, each once and in the order of their names.
+fn sources<S>(snapshots: &[S], names: &impl Fn(&S) -> Option<SourceNames>) -> Vec<String> {
+    let sources: BTreeSet<String> =
+        snapshots.iter().filter_map(names).filter_map(|names| names.into_iter().next()).collect();
+    sources.into_iter().collect()
 }
 
 /// The names of a source of kopia; `None` where the manifest cannot be read.
@@ -135,8 +135,8 @@ mod tests {
         Snapshot { id: id.to_owned(), written: UnixNanos(0), document }
     }
 
-    fn args(source: Option<&str>) -> SourceArgs {
-        SourceArgs { source: source.map(str::to_owned) }
+    fn args(source: Option<&str>) -> SnapshotSourceArgs {
+        SnapshotSourceArgs { source: source.map(str::to_owned) }
     }
 
     #[test]
@@ -155,6 +155,8 @@ mod tests {
         assert_eq!(chosen(Some("/db"), "latest", &all[..]), ok("bbbb1"));
         assert_eq!(chosen(Some("u@other:/web"), "latest", &all[..]), ok("dddd1"));
         assert_eq!(chosen(None, "cccc", &all[..]), ok("cccc1"));
+        // An ID says enough, so that one comparison may be of latest of one source and of an ID of another.
+        assert_eq!(chosen(Some("/db"), "cccc", &all[..]), ok("cccc1"));
         let several = "latest could be of 3 sources, and nothing was done: u@h:/db, u@h:/web, u@other:/web; name one by --source, or \
                        a snapshot by its ID";
         assert_eq!(chosen(None, "latest", &all[..]), Err(several.to_owned()));

@@ -56,6 +56,7 @@ pub(crate) struct CreateArgs {
 
 impl CreateArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
+        self.repository.refuse_recovery()?;
         let new = self.parameters()?;
         let file = self.repository.password_file()?;
         if self.repository.format == Some(RepositoryFormat::Restic) {

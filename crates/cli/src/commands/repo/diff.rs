@@ -1,8 +1,8 @@
 //! `lifeboat repo diff`.
 
-use super::choice::SourceArgs;
+use super::choice::SnapshotSourceArgs;
 use super::list::entry_document;
-use super::{RepositoryArgs, SnapshotPath};
+use super::{FoundInKopia, RepositoryArgs, SnapshotPath};
 use anyhow::{Result, anyhow};
 use clap::Args;
 use lifeboat_kopia::format::directory::{DirectoryEntry, EntryType};
@@ -27,7 +27,7 @@ pub(crate) struct RepoDiffArgs {
     #[arg(value_name = "SNAPSHOT[:PATH]")]
     after: SnapshotPath,
     #[command(flatten)]
-    of: SourceArgs,
+    snapshot_source: SnapshotSourceArgs,
     /// Print one document instead, as JSON or YAML
     #[arg(long, short, value_enum)]
     output: Option<Output>,
@@ -64,11 +64,14 @@ impl RepoDiffArgs {
 
     async fn compare(&self, globals: &Globals) -> Result<ChangeCounts> {
         let opened = self.repository.open(globals).await?;
-        let (first, before) = self.before.find(&opened.repository, &self.of).await?;
-        let (second, after) = self.after.find(&opened.repository, &self.of).await?;
-        let side = |id: &str, path: &str| json!({"snapshot": id, "path": path});
-        let sides = json!({"before": side(&first.id, &self.before.path), "after": side(&second.id, &self.after.path)});
-        let mut diff = TreeDiff::new(opened.repository.contents(), before, after);
+        let before = self.before.find(&opened.repository, &self.snapshot_source).await?;
+        let after = self.after.find(&opened.repository, &self.snapshot_source).await?;
+        let side = |found: &FoundInKopia, path: &str| {
+            found.gaps.warn(&found.snapshot.id);
+            json!({"snapshot": found.snapshot.id, "path": path})
+        };
+        let sides = json!({"before": side(&before, &self.before.path), "after": side(&after, &self.after.path)});
+        let mut diff = TreeDiff::new(opened.repository.contents(), before.entry, after.entry);
         let mut printer = ChangePrinter::begin(self.output, &sides, BufWriter::new(std::io::stdout()))?;
         loop {
             match diff.next().await {

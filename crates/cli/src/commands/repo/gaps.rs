@@ -3,6 +3,7 @@
 use lifeboat_kopia::format::directory::{DirectoryEntry, EntryError, EntryType};
 use lifeboat_kopia::format::snapshot::SnapshotDocument;
 use lifeboat_object::printable;
+use lifeboat_terminal::output::errors::warn;
 use serde_json::{Value, json};
 
 /// Entries that are named; all are counted.
@@ -32,7 +33,7 @@ impl SnapshotGaps {
         let incomplete = document.incomplete.clone().filter(|_| is_directory);
         let Some(summary) = &entry.summary else { return Self { incomplete, ..Self::default() } };
         let first = summary.errors.iter().take(NAMED).cloned().collect();
-        Self { incomplete, unread: summary.failed.saturating_add(summary.ignored), first }
+        Self { incomplete, unread: summary.unread_entries(), first }
     }
 
     /// The reason for which the snapshot was not finished.
@@ -42,10 +43,7 @@ impl SnapshotGaps {
 
     /// Sentences about an unfinished snapshot and each entry that is named.
     pub(crate) fn sentences(&self) -> Vec<String> {
-        let unfinished = self.incomplete.iter().map(|reason| {
-            let reason = printable(reason);
-            format!("the snapshot was not finished ({reason}): whole directories may be missing")
-        });
+        let unfinished = self.incomplete.iter().map(|reason| unfinished("the snapshot", reason));
         let sentence = |entry: &EntryError| {
             let path = if entry.path.is_empty() { "the root" } else { &entry.path };
             format!("{} could not be read when the snapshot was taken: {}", printable(path), printable(&entry.error))
@@ -55,10 +53,7 @@ impl SnapshotGaps {
 
     /// The snapshot and its gaps in one line; `None` where it has none.
     pub(crate) fn note(&self, snapshot: &str) -> Option<String> {
-        let mut gaps = Vec::new();
-        if let Some(reason) = &self.incomplete {
-            gaps.push(format!("it was not finished ({reason}), and whole directories may be missing"));
-        }
+        let mut gaps: Vec<String> = self.incomplete.iter().map(|reason| unfinished("it", reason)).collect();
         if self.unread > 0 {
             let named: Vec<String> =
                 self.first.iter().map(|entry| format!("{}: {}", entry.path, entry.error)).collect();
@@ -69,12 +64,24 @@ impl SnapshotGaps {
         (!gaps.is_empty()).then(|| format!("snapshot {snapshot}: {}", gaps.join("; ")))
     }
 
+    /// Warns of the gaps on standard error.
+    pub(crate) fn warn(&self, snapshot: &str) {
+        if let Some(note) = self.note(snapshot) {
+            warn(Some(&format!("warning: {note}")));
+        }
+    }
+
     /// The number and the first ones as JSON.
     pub(crate) fn document(&self) -> Value {
         let first: Vec<Value> =
             self.first.iter().map(|entry| json!({"path": entry.path, "reason": entry.error})).collect();
         json!({"count": self.unread, "first": first})
     }
+}
+
+/// Says that a snapshot was not finished, and for which reason. `snapshot` begins the sentence.
+fn unfinished(snapshot: &str, reason: &str) -> String {
+    format!("{snapshot} was not finished ({}): whole directories may be missing", printable(reason))
 }
 
 /// The state of a snapshot for people.
@@ -85,7 +92,7 @@ pub(crate) fn state(document: &SnapshotDocument) -> String {
     };
     match document.unread_entries() {
         0 => state,
-        count => format!("{state}, {count} failed"),
+        count => format!("{state}, {count} not read"),
     }
 }
 
@@ -106,9 +113,9 @@ mod tests {
     fn a_snapshot_that_lacks_entries_does_not_look_whole() {
         let state = |incomplete, failed| state(&document(incomplete, failed));
         assert_eq!(state("", 0), "complete");
-        assert_eq!(state("", 2), "complete, 2 failed");
+        assert_eq!(state("", 2), "complete, 2 not read");
         assert_eq!(state("checkpoint", 0), "incomplete (checkpoint)");
-        assert_eq!(state("checkpoint", 1), "incomplete (checkpoint), 1 failed");
+        assert_eq!(state("checkpoint", 1), "incomplete (checkpoint), 1 not read");
     }
 
     #[test]
@@ -132,7 +139,7 @@ mod tests {
         assert_eq!(gaps.incomplete(), Some("checkpoint"));
         let unfinished = "the snapshot was not finished (checkpoint): whole directories may be missing";
         assert_eq!(gaps.sentences()[0], unfinished);
-        let note = "snapshot ab: it was not finished (checkpoint), and whole directories may be missing";
+        let note = "snapshot ab: it was not finished (checkpoint): whole directories may be missing";
         assert_eq!(gaps.note("ab").as_deref(), Some(note));
         let file = DirectoryEntry { entry_type: EntryType::File, summary: None, ..root };
         assert_eq!(SnapshotGaps::below(&document, &file), SnapshotGaps::default());

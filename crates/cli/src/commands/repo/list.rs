@@ -1,6 +1,6 @@
 //! `lifeboat repo ls`.
 
-use super::choice::SourceArgs;
+use super::choice::SnapshotSourceArgs;
 use super::{RepositoryArgs, SnapshotPath};
 use anyhow::Result;
 use clap::{Args, ValueEnum};
@@ -20,7 +20,7 @@ pub(crate) struct LsArgs {
     #[arg(value_name = "SNAPSHOT[:PATH]")]
     entry: SnapshotPath,
     #[command(flatten)]
-    of: SourceArgs,
+    snapshot_source: SnapshotSourceArgs,
     #[command(flatten)]
     listing: ListingArgs,
     #[command(flatten)]
@@ -51,7 +51,8 @@ enum Lines {
 impl LsArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
         let opened = self.repository.open_source(globals).await?;
-        let found = self.entry.find_in(&opened.source, &self.of).await?;
+        let found = self.entry.find_in(&opened.source, &self.snapshot_source).await?;
+        found.gaps.warn(&found.snapshot);
         self.listing.print(&opened.source, &found.entry).await
     }
 }

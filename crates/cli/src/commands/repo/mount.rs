@@ -1,6 +1,6 @@
 //! `lifeboat repo mount`.
 
-use super::choice::SourceArgs;
+use super::choice::SnapshotSourceArgs;
 use super::source::FoundEntry;
 use super::{RepositoryArgs, SnapshotPath};
 use anyhow::{Result, bail};
@@ -37,7 +37,7 @@ pub(crate) struct MountArgs {
     #[arg(long)]
     allow_other: bool,
     #[command(flatten)]
-    of: SourceArgs,
+    snapshot_source: SnapshotSourceArgs,
     #[command(flatten)]
     repository: RepositoryArgs,
 }
@@ -78,13 +78,15 @@ impl MountArgs {
             if !self.entry.path.is_empty() {
                 bail!("a path belongs to one snapshot: name that instead of {ALL}");
             }
-            if self.of.is_given() {
+            if self.snapshot_source.names_source() {
                 bail!("--source chooses latest, and {ALL} are mounted: leave it out");
             }
             let entries = all_snapshots(source).await?;
             return Ok((format!("{} snapshots", entries.len()), Roots::Entries(entries)));
         }
-        let FoundEntry { snapshot, mut entry, .. } = self.entry.find_in(source, &self.of).await?;
+        let found = self.entry.find_in(source, &self.snapshot_source).await?;
+        let FoundEntry { snapshot, mut entry, gaps } = found;
+        gaps.warn(&snapshot);
         let what = format!("snapshot {snapshot}");
         if entry.kind == EntryKind::Directory {
             return Ok((what, Roots::Directory(Box::new(entry))));

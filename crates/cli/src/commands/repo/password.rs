@@ -43,6 +43,7 @@ pub(crate) struct ChangeArgs {
 
 impl ChangeArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
+        self.repository.refuse_recovery()?;
         let old_file = self.repository.password_file()?;
         let old = password(old_file)?;
         if !self.force && is_of_velero(self.repository.location()?, &old) {

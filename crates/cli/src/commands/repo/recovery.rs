@@ -1,14 +1,14 @@
 //! `--recover-indexes`, for repositories whose index blobs are lost or damaged.
 
+use anyhow::anyhow;
 use clap::Args;
 use lifeboat_kopia::content::IndexSource;
 use lifeboat_kopia::{KopiaError, Repository};
 use lifeboat_terminal::output::errors::warn;
 
 /// The next step where indexes are lost or damaged.
-const NEXT_STEP: &str = "nothing is written into a repository without its indexes; the commands that read take them from the packs \
-                         with --recover-indexes, and where they cannot be brought back `kopia index recover --commit` writes them \
-                         anew";
+const NEXT_STEP: &str = "nothing was written. Read the repository with --recover-indexes (the repo and volume commands that read have \
+                         it); if the index blobs cannot be restored, kopia index recover --commit writes them anew";
 
 /// The indexes by which a repository is read.
 #[derive(Debug, Args)]
@@ -31,25 +31,27 @@ impl IndexArgs {
 }
 
 /// An error of opening a repository, with the next step where its indexes cannot be used.
-pub(crate) fn advised(error: KopiaError) -> anyhow::Error {
+pub(crate) fn with_advice(error: KopiaError) -> anyhow::Error {
     match error {
-        KopiaError::LostIndexes { .. } | KopiaError::DamagedIndex { .. } => {
-            anyhow::Error::new(error).context(NEXT_STEP)
-        }
+        KopiaError::LostIndexes { .. } | KopiaError::DamagedIndex { .. } => anyhow!("{error}; {NEXT_STEP}"),
         error => error.into(),
     }
 }
 
-/// Tells what a repository lacks whose indexes come from its packs.
-pub(crate) fn tell_limits(repository: &Repository) {
+/// Counts the packs and the entries of indexes that cannot be read, for people.
+pub(crate) fn damaged_indexes(count: u64) -> String {
+    format!("{count} packs or entries of indexes cannot be read: what only they have is missing")
+}
+
+/// Warns of what a repository may lack, or have again, whose indexes come from its packs.
+pub(crate) fn warn_of_recovery(repository: &Repository) {
     warn(Some(
         "note: the indexes come from the packs: snapshots and files that were deleted may be there again until maintenance \
          has deleted their packs",
     ));
     let damaged = repository.contents().index_set().damaged_entries();
     if damaged > 0 {
-        let text = format!("warning: {damaged} packs have no index that can be read: what only they have is missing");
-        warn(Some(&text));
+        warn(Some(&format!("warning: {}", damaged_indexes(damaged))));
     }
 }
 
@@ -62,7 +64,9 @@ mod tests {
         let lost = KopiaError::LostIndexes { location: "/srv".to_owned(), pack: "p1".to_owned() };
         let damaged = KopiaError::DamagedIndex { what: "blob xn0".to_owned(), why: "it is cut off".to_owned() };
         for (error, advises) in [(lost, true), (damaged, true), (KopiaError::Cancelled, false)] {
-            let text = format!("{:#}", advised(error));
+            let cause = error.to_string();
+            let text = format!("{:#}", with_advice(error));
+            assert!(text.starts_with(&cause), "{text}");
             assert_eq!(text.contains("--recover-indexes"), advises, "{text}");
         }
     }

@@ -1,6 +1,6 @@
 //! `lifeboat repo restore`.
 
-use super::choice::SourceArgs;
+use super::choice::SnapshotSourceArgs;
 use super::gaps::SnapshotGaps;
 use super::source::FoundEntry;
 use super::{RepositoryArgs, SnapshotPath};
@@ -32,7 +32,7 @@ pub(crate) struct RestoreArgs {
     #[arg(value_name = "TARGET")]
     target: PathBuf,
     #[command(flatten)]
-    of: SourceArgs,
+    snapshot_source: SnapshotSourceArgs,
     #[command(flatten)]
     flags: RestoreFlags,
     #[command(flatten)]
@@ -92,7 +92,7 @@ enum ExistingFiles {
 impl RestoreArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
         let opened = self.repository.open_source(globals).await?;
-        let FoundEntry { snapshot, entry, gaps } = self.entry.find_in(&opened.source, &self.of).await?;
+        let FoundEntry { snapshot, entry, gaps } = self.entry.find_in(&opened.source, &self.snapshot_source).await?;
         let what = format!("snapshot {snapshot}");
         let (source, target) = (&opened.source, &self.target);
         let restored = Restored { source, entry: &entry, gaps: &gaps, length: None, what: &what, target };
@@ -144,7 +144,7 @@ impl RestoreFlags {
                 "failed": report.failed,
                 "failures": failures,
                 "missingInSnapshot": report.missing_in_snapshot,
-                "missing": gaps.document()["first"],
+                "unreadInSnapshot": gaps.document(),
                 "incomplete": gaps.incomplete(),
                 "ownersNotSet": report.owners_not_set,
                 "attributesNotSet": report.attributes_not_set,

@@ -59,6 +59,7 @@ pub(crate) struct SnapshotArgs {
 
 impl SnapshotArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
+        self.repository.refuse_recovery()?;
         let options = self.options()?;
         let opened = self.repository.open(globals).await?;
         let write = write_options(&options.source.user, &options.source.host);

@@ -21,7 +21,7 @@ use tabwriter::TabWriter;
 pub(crate) struct SnapshotsArgs {
     #[command(flatten)]
     repository: RepositoryArgs,
-    /// Print the snapshots as json or yaml: a list of id, source, start, end, root, tags, stats, incomplete, failed
+    /// Print the snapshots as json or yaml: a list of id, source, start, end, root, tags, stats, incomplete, unreadInSnapshot
     #[arg(long, short, value_enum)]
     output: Option<Output>,
 }
@@ -136,6 +136,6 @@ fn value(snapshot: &Snapshot) -> Value {
             "errorCount": stats.error_count,
         },
         "incomplete": document.incomplete,
-        "failed": SnapshotGaps::of_snapshot(document).document(),
+        "unreadInSnapshot": SnapshotGaps::of_snapshot(document).document(),
     })
 }

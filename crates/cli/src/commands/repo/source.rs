@@ -1,9 +1,9 @@
 //! The repository of a command that reads one of either format: kopia's, or restic's.
 
-use super::choice::SourceArgs;
+use super::choice::SnapshotSourceArgs;
 use super::format::RepositoryFormat;
 use super::gaps::SnapshotGaps;
-use super::{MEMORY, OpenRepository, RepositoryArgs, SnapshotPath, kopia_clock, password, threads};
+use super::{FoundInKopia, MEMORY, OpenRepository, RepositoryArgs, SnapshotPath, kopia_clock, password, threads};
 use anyhow::{Context, Result, bail};
 use lifeboat_bucket::BlobStore;
 use lifeboat_mover::tree::{Source, SourceEntry};
@@ -87,13 +87,11 @@ pub(crate) struct FoundEntry {
 }
 
 impl SnapshotPath {
-    /// Finds the entry in a repository of either format, in a snapshot of the source that is named.
-    pub(crate) async fn find_in(&self, source: &Source, of: &SourceArgs) -> Result<FoundEntry> {
+    /// Finds the entry in a repository of either format; `latest` is of the named source.
+    pub(crate) async fn find_in(&self, source: &Source, of: &SnapshotSourceArgs) -> Result<FoundEntry> {
         match source {
             Source::Kopia(repository) => {
-                let (snapshot, entry) = self.find(repository, of).await?;
-                let document = snapshot.document.as_ref().ok();
-                let gaps = document.map(|document| SnapshotGaps::below(document, &entry)).unwrap_or_default();
+                let FoundInKopia { snapshot, entry, gaps } = self.find(repository, of).await?;
                 Ok(FoundEntry { snapshot: snapshot.id, entry: SourceEntry::from(&entry), gaps })
             }
             Source::Restic(repository) => {

@@ -1,9 +1,9 @@
 //! `lifeboat repo stats`.
 
 use super::RepositoryArgs;
-use super::choice::SourceArgs;
+use super::choice::SnapshotSourceArgs;
 use super::progress::describe;
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Args;
 use lifeboat_kopia::maintenance::references::ContentTotals;
 use lifeboat_kopia::progress::WalkProgress;
@@ -27,7 +27,7 @@ pub(crate) struct StatsArgs {
     #[arg(value_name = "SNAPSHOT")]
     snapshot: Option<String>,
     #[command(flatten)]
-    of: SourceArgs,
+    snapshot_source: SnapshotSourceArgs,
     /// Print the numbers as json or yaml
     #[arg(long, short, value_enum)]
     output: Option<Output>,
@@ -37,15 +37,20 @@ pub(crate) struct StatsArgs {
 
 impl StatsArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
+        if self.snapshot.is_none() && self.snapshot_source.names_source() {
+            bail!(
+                "--source chooses a snapshot, and all of them are counted: name one, such as latest, or leave --source out"
+            );
+        }
         let opened = self.repository.open(globals).await?;
         let chosen = match &self.snapshot {
             None => None,
-            Some(text) => Some(self.of.choose(&opened.repository.snapshots().await?, text)?.id),
+            Some(text) => Some(self.snapshot_source.choose(&opened.repository.snapshots().await?, text)?.id),
         };
         let directories = opened.repository.contents().limits().requests;
         let counts = Arc::new(WalkProgress::default());
         let began = Instant::now();
-        let counting = opened.repository.statistics_and_count(directories, counts.clone());
+        let counting = opened.repository.statistics_with_progress(directories, counts.clone());
         let line = || format!("stats: {}", describe(&counts.totals(), began.elapsed()));
         let mut statistics = shown(line, "interrupted: there are no numbers", Box::pin(counting)).await??;
         let totals = Totals::of(&statistics);

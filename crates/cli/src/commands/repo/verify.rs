@@ -1,9 +1,10 @@
 //! `lifeboat repo verify`.
 
 use super::RepositoryArgs;
-use super::choice::SourceArgs;
+use super::choice::SnapshotSourceArgs;
 use super::gaps::SnapshotGaps;
 use super::progress::describe;
+use super::recovery::damaged_indexes;
 use anyhow::{Result, bail};
 use clap::Args;
 use lifeboat_kopia::progress::WalkProgress;
@@ -20,7 +21,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::time::Instant;
 
-/// Problems that are printed; all are counted.
+/// Problems, and notes about snapshots, that are printed; all are counted.
 const PRINTED: usize = 1000;
 
 /// `lifeboat repo verify [SNAPSHOT…]`.
@@ -30,7 +31,7 @@ pub(crate) struct VerifyArgs {
     #[arg(value_name = "SNAPSHOT")]
     snapshots: Vec<String>,
     #[command(flatten)]
-    of: SourceArgs,
+    snapshot_source: SnapshotSourceArgs,
     /// The share of files whose bytes are read, decrypted and compared, in percent; directories are always read
     #[arg(long, value_name = "PERCENT", default_value_t = 100.0)]
     files_percent: f64,
@@ -52,6 +53,11 @@ impl VerifyArgs {
         if !(0.0..=100.0).contains(&self.files_percent) {
             bail!("--files-percent {} is not between 0 and 100", self.files_percent);
         }
+        if self.snapshots.is_empty() && self.snapshot_source.names_source() {
+            bail!(
+                "--source chooses a snapshot, and all of them are verified: name one, such as latest, or leave --source out"
+            );
+        }
         let opened = self.repository.open(globals).await?;
         let limits = opened.repository.contents().limits();
         let all = opened.repository.snapshots().await?;
@@ -59,18 +65,19 @@ impl VerifyArgs {
             None
         } else {
             let chosen: Result<BTreeSet<String>> =
-                self.snapshots.iter().map(|text| self.of.choose(&all, text).map(|one| one.id)).collect();
+                self.snapshots.iter().map(|text| self.snapshot_source.choose(&all, text).map(|one| one.id)).collect();
             Some(chosen?)
         };
         let is_verified = |one: &&Snapshot| snapshots.as_ref().is_none_or(|chosen| chosen.contains(&one.id));
-        let notes: Vec<String> = all.iter().filter(is_verified).filter_map(note).take(PRINTED).collect();
+        let mut notes = SnapshotNotes::default();
+        all.iter().filter(is_verified).filter_map(note).for_each(|note| notes.add(note));
         let files_percent = if self.structure { 0.0 } else { self.files_percent };
         let options = VerifyOptions { snapshots, files_percent, seed: self.seed, directories: limits.requests, limits };
         let problems: Arc<Mutex<Vec<String>>> = Arc::default();
         let noted = Arc::clone(&problems);
         let counts = Arc::new(WalkProgress::default());
         let began = Instant::now();
-        let verifying = opened.repository.verify_and_count(options, counts.clone(), move |problem| {
+        let verifying = opened.repository.verify_with_progress(options, counts.clone(), move |problem| {
             let mut problems = noted.lock().unwrap_or_else(PoisonError::into_inner);
             if problems.len() < PRINTED {
                 problems.push(sentence(&problem));
@@ -87,7 +94,7 @@ impl VerifyArgs {
         Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
-    fn print(&self, report: &VerifyReport, problems: &[String], notes: &[String]) -> Result<()> {
+    fn print(&self, report: &VerifyReport, problems: &[String], notes: &SnapshotNotes) -> Result<()> {
         if let Some(output) = self.output {
             let value = json!({
                 "snapshots": report.snapshots,
@@ -99,7 +106,8 @@ impl VerifyArgs {
                 "packsWithoutIndex": report.packs_without_index,
                 "problemCount": report.problems,
                 "problems": problems,
-                "notes": notes,
+                "noteCount": notes.count,
+                "notes": notes.first,
             });
             return print_resource(&value, output);
         }
@@ -112,10 +120,14 @@ impl VerifyArgs {
             writeln!(out, "and {more} more")?;
         }
         if report.damaged_index_entries > 0 {
-            writeln!(out, "{} entries of indexes cannot be read", report.damaged_index_entries)?;
+            writeln!(out, "{}", damaged_indexes(report.damaged_index_entries))?;
         }
-        for note in notes {
+        for note in &notes.first {
             writeln!(out, "note: {}", printable(note))?;
+        }
+        let more = notes.count - notes.first.len();
+        if more > 0 {
+            writeln!(out, "note: and {more} more snapshots lack entries")?;
         }
         if report.packs_without_index > 0 {
             writeln!(
@@ -135,6 +147,24 @@ impl VerifyArgs {
     }
 }
 
+/// Notes about snapshots that lack entries.
+#[derive(Debug, Default)]
+struct SnapshotNotes {
+    /// The number of all.
+    count: usize,
+    /// Those that are printed.
+    first: Vec<String>,
+}
+
+impl SnapshotNotes {
+    fn add(&mut self, note: String) {
+        self.count += 1;
+        if self.first.len() < PRINTED {
+            self.first.push(note);
+        }
+    }
+}
+
 /// The gaps of a snapshot, which are no damage of the repository; `None` where it has none.
 fn note(snapshot: &Snapshot) -> Option<String> {
     SnapshotGaps::of_snapshot(snapshot.document.as_ref().ok()?).note(&snapshot.id)
@@ -144,4 +174,16 @@ fn note(snapshot: &Snapshot) -> Option<String> {
 fn sentence(problem: &Problem) -> String {
     let place = if problem.path.is_empty() { "the root" } else { &problem.path };
     format!("snapshot {}: {place}: {}", problem.snapshot, problem.error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_that_are_not_printed_are_counted() {
+        let mut notes = SnapshotNotes::default();
+        (0..PRINTED + 2).for_each(|number| notes.add(number.to_string()));
+        assert_eq!((notes.count, notes.first.len()), (PRINTED + 2, PRINTED));
+    }
 }

@@ -19,7 +19,9 @@ pub(crate) struct VolumeCatArgs {
 
 impl VolumeCatArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
-        let OpenVolume { source, entry, length, described, .. } = self.volume.open(&self.path, globals).await?;
+        let opened = self.volume.open(&self.path, globals).await?;
+        opened.gaps.warn(&opened.snapshot);
+        let OpenVolume { source, entry, length, described, .. } = opened;
         let what = if self.path.is_empty() { described } else { format!("{} of {described}", self.path) };
         print_bytes(&source, PrintedBytes { entry: &entry, length }, &what).await
     }

@@ -22,7 +22,9 @@ pub(crate) struct VolumeLsArgs {
 
 impl VolumeLsArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
-        let OpenVolume { source, entry, length, described, .. } = self.volume.open(&self.path, globals).await?;
+        let opened = self.volume.open(&self.path, globals).await?;
+        opened.gaps.warn(&opened.snapshot);
+        let OpenVolume { source, entry, length, described, .. } = opened;
         let Some(size) = length else { return self.listing.print(&source, &entry).await };
         let mut out = std::io::stdout().lock();
         if self.listing.is_json() {

@@ -1,11 +1,11 @@
 //! The volume of a backup that a command reads, and its repository.
 
-use crate::commands::repo::choice::SourceArgs;
+use crate::commands::repo::choice::SnapshotSourceArgs;
 use crate::commands::repo::format::RepositoryFormat;
 use crate::commands::repo::gaps::SnapshotGaps;
 use crate::commands::repo::recovery::IndexArgs;
 use crate::commands::repo::{
-    OpenRepository, PasswordSource, RepositoryPassword, SnapshotPath, kopia_clock, of_velero, password,
+    FoundInKopia, OpenRepository, PasswordSource, RepositoryPassword, SnapshotPath, kopia_clock, of_velero, password,
 };
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -46,6 +46,8 @@ pub(crate) struct SavedVolumeArgs {
 /// An entry of a volume of a backup, in its open repository.
 pub(crate) struct OpenVolume {
     pub(crate) source: Source,
+    /// The ID of the snapshot.
+    pub(crate) snapshot: String,
     pub(crate) entry: SourceEntry,
     /// The gaps of the snapshot below the entry.
     pub(crate) gaps: SnapshotGaps,
@@ -80,17 +82,15 @@ impl SavedVolumeArgs {
         let opened = OpenRepository::open(blobs, password, self.indexes.source(), scratch, kopia_clock());
         let (source, _scratch) = opened.await?.into_source();
         let at = |path: &str| SnapshotPath { snapshot: found.copy.snapshot_id.clone(), path: path.to_owned() };
-        let by_id = SourceArgs::default();
+        let by_id = SnapshotSourceArgs::default();
         let Source::Kopia(repository) = &source else { bail!("{described} is in a repository of restic") };
         let found_root = at("").find(repository, &by_id).await;
-        let (snapshot, root) = found_root.with_context(|| {
+        let FoundInKopia { snapshot, entry: root, gaps } = found_root.with_context(|| {
             format!(
                 "read {described}, whose snapshot is {} in the repository of namespace {}",
                 found.copy.snapshot_id, found.copy.namespace
             )
         })?;
-        let document = snapshot.document.as_ref().ok();
-        let gaps = document.map(|document| SnapshotGaps::below(document, &root)).unwrap_or_default();
         let root = SourceEntry::from(&root);
         let tags = snapshot.document.map(|document| document.tags).unwrap_or_default();
         let device = saved_device(&source, &root, &tags).await.with_context(|| format!("read {described}"))?;
@@ -106,7 +106,7 @@ impl SavedVolumeArgs {
                 (found.entry, found.gaps)
             }
         };
-        Ok(OpenVolume { source, entry, gaps, length, described, _scratch })
+        Ok(OpenVolume { source, snapshot: snapshot.id, entry, gaps, length, described, _scratch })
     }
 
     /// The namespace, from the name or from the flag, which may not disagree.

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// The part of a repository that cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Harmed {
+enum Harm {
     Nothing,
     Directory,
     MissingDirectory,
@@ -27,19 +27,19 @@ enum Harmed {
     Marker,
 }
 
-const ALL: [Harmed; 9] = [
-    Harmed::Nothing,
-    Harmed::Directory,
-    Harmed::MissingDirectory,
-    Harmed::Listing,
-    Harmed::MissingContent,
-    Harmed::UnknownType,
-    Harmed::NoObject,
-    Harmed::IndexEntry,
-    Harmed::Marker,
+const ALL: [Harm; 9] = [
+    Harm::Nothing,
+    Harm::Directory,
+    Harm::MissingDirectory,
+    Harm::Listing,
+    Harm::MissingContent,
+    Harm::UnknownType,
+    Harm::NoObject,
+    Harm::IndexEntry,
+    Harm::Marker,
 ];
 
-impl Harmed {
+impl Harm {
     /// A part of the blocker that names it.
     fn blocker(self) -> Option<&'static str> {
         match self {
@@ -123,14 +123,14 @@ async fn whatever_cannot_be_read_stops_the_collection_and_nothing_goes() {
             fixture.clock.advance(DAY);
             let blockers = run(&fixture, shelf.clone(), 0, 100 + day).await.unwrap().plan.unwrap().blockers;
             let is_named = harmed.blocker().is_none_or(|named| blockers.iter().any(|one| one.contains(named)));
-            assert!(is_named && blockers.is_empty() == (harmed == Harmed::Nothing), "{harmed:?}: {blockers:?}");
+            assert!(is_named && blockers.is_empty() == (harmed == Harm::Nothing), "{harmed:?}: {blockers:?}");
         }
         let after = shelf.keys("p").await;
         let all_stay = before.iter().all(|pack| after.contains(pack));
-        assert_eq!(all_stay, harmed != Harmed::Nothing, "{harmed:?}");
+        assert_eq!(all_stay, harmed != Harm::Nothing, "{harmed:?}");
         let repository = fixture.open(shelf.clone()).await.unwrap();
         let entries = repository.contents().scan(None).map(Result::unwrap);
         let deleted = entries.filter(|entry| entry.is_deleted && entry.id.prefix() != Some(b'm')).count();
-        assert!(deleted == 0 || harmed == Harmed::Nothing, "{harmed:?}: {deleted}");
+        assert!(deleted == 0 || harmed == Harm::Nothing, "{harmed:?}: {deleted}");
     }
 }

@@ -46,6 +46,7 @@ pub(crate) struct RunArgs {
 
 impl RunArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
+        self.repository.refuse_recovery()?;
         let requested = match (self.full, self.quick) {
             (true, _) => Requested::Now(Mode::Full),
             (_, true) => Requested::Now(Mode::Quick),

@@ -38,6 +38,7 @@ impl SetArgs {
         if self.owner.is_none() && self.full_interval.is_none() && self.quick_interval.is_none() {
             bail!("there is nothing to set: name --owner, --full-interval or --quick-interval");
         }
+        self.repository.refuse_recovery()?;
         let me = identity(None, &self.repository)?;
         let opened = self.repository.open(globals).await?;
         let mut parameters = opened.repository.maintenance_parameters().await?;

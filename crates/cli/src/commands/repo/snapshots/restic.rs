@@ -48,7 +48,7 @@ pub(super) fn value(snapshot: &Snapshot) -> Value {
             "fileCount": summary.total_files_processed,
         })),
         "incomplete": null,
-        "failed": null,
+        "unreadInSnapshot": null,
     })
 }
 
@@ -83,7 +83,7 @@ mod tests {
             "tags": {"ns": "shop", "pod": "web-0", "alone": ""},
             "stats": null,
             "incomplete": null,
-            "failed": null,
+            "unreadInSnapshot": null,
         });
         assert_eq!(value(&snapshot), expected);
         let unreadable = Snapshot { id: Id([0xcd; 32]), document: Err("no".to_owned()) };
