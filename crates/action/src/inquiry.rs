@@ -38,7 +38,7 @@ pub struct Inquiry {
     /// True when the user has cancelled the backup or restore of the operation: then it ends now.
     pub is_cancelled: bool,
     /// True when the action says by the time of its answer when bytes were last moved. As long as they are, the operation goes on past its time.
-    pub tells_movement: bool,
+    pub reports_movement: bool,
 }
 
 /// The new status of an operation, after its action was asked.
@@ -172,7 +172,7 @@ impl Inquiry {
             Some(moved) => is_within(IDLE, moved),
             None => is_unreached && end.is_some_and(|end| is_within(UNREACHED, end)),
         };
-        (is_late && !(self.tells_movement && moves)).then(|| TIMED_OUT.to_owned())
+        (is_late && !(self.reports_movement && moves)).then(|| TIMED_OUT.to_owned())
     }
 
     fn ended(&self, mut status: OperationStatus, phase: OperationPhase, error: String) -> InquiryResult {
@@ -208,7 +208,7 @@ mod tests {
         let created = Some(Time::new(time("2026-11-22T12:00:00Z")));
         let before = OperationStatus { phase: Some(OperationPhase::New), created, ..OperationStatus::default() };
         let (now, within) = (time("2026-11-22T13:00:00Z"), SignedDuration::from_mins(minutes));
-        Inquiry { before, now, within, is_cancelled, tells_movement: false }
+        Inquiry { before, now, within, is_cancelled, reports_movement: false }
     }
 
     fn runs() -> OperationProgress {
@@ -273,7 +273,7 @@ mod tests {
     async fn an_operation_that_moves_bytes_goes_on_past_its_time() {
         use OperationPhase::{Failed, InProgress, New};
         let moved = |at: &str| OperationProgress { updated: Some(time(at)), ..runs() };
-        let own = |is_cancelled: bool| Inquiry { tells_movement: true, ..follow(1, is_cancelled) };
+        let own = |is_cancelled: bool| Inquiry { reports_movement: true, ..follow(1, is_cancelled) };
         let late = "Asynchronous action timed out";
         for (follow, progress, expected) in [
             (own(false), Ok(moved("2026-11-22T12:30:01Z")), (InProgress, "", None)),

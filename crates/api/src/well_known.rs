@@ -246,7 +246,7 @@ pub const ANNOTATION_MOVED_SNAPSHOT: &str = "lifeboat.io/moved-snapshot";
 pub const ANNOTATION_MOVED_AT: &str = "lifeboat.io/moved-at";
 /// On copies of Secrets and ConfigMaps for data movers: the beginning of the annotations of the transfers that use one. The UID of the transfer
 /// follows, and the value is its kind and name; an addition of Lifeboat.
-pub const ANNOTATION_COPIED_FOR: &str = "copied-for.lifeboat.io/";
+pub const ANNOTATION_PREFIX_COPIED_FOR: &str = "copied-for.lifeboat.io/";
 /// On copies of snapshots that are moved: the volume that was made of them; an addition of Lifeboat.
 pub const ANNOTATION_MADE_VOLUME: &str = "lifeboat.io/made-volume";
 /// On claims in a backup: the upload, written `namespace/name`.

@@ -151,7 +151,7 @@ impl KopiaError {
     /// Returns true where the bucket did not answer, or asked to slow down, for as long as it was tried: a later attempt may
     /// succeed.
     #[must_use]
-    pub fn is_bucket_away(&self) -> bool {
+    pub fn is_bucket_unavailable(&self) -> bool {
         matches!(self, Self::Bucket(error) if error.is_retryable())
     }
 

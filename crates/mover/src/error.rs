@@ -52,9 +52,9 @@ pub enum MoverError {
 impl MoverError {
     /// Returns true where the bucket did not answer for as long as it was tried: a later attempt may succeed.
     #[must_use]
-    pub fn is_bucket_away(&self) -> bool {
+    pub fn is_bucket_unavailable(&self) -> bool {
         match self {
-            Self::Repository(error) => error.is_bucket_away(),
+            Self::Repository(error) => error.is_bucket_unavailable(),
             Self::Restic(ResticError::Bucket(error)) => error.is_retryable(),
             _ => false,
         }

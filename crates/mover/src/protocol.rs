@@ -24,8 +24,12 @@ pub const REPLACED: &str = "another mover was begun in place of this one, which 
 pub const LOST_SIGHT: &str =
     "the mover could not reach the API server for 4 minutes, and has ended because another one may begin then";
 
+/// The termination message of a mover that could not look at its resource while it waited for its turn.
+pub const LOST_TURN: &str = "the mover could not reach the API server for 30 minutes while it waited for its turn, and has ended; another one goes on";
+
 /// The end of the termination message of a mover whose bucket did not answer for [`BUCKET_PATIENCE`].
-pub const BUCKET_AWAY: &str = "the bucket was away for too long; a further attempt goes on from what is kept";
+pub const BUCKET_UNAVAILABLE: &str =
+    "the bucket did not answer for too long; another attempt continues from what is kept";
 
 /// The time for which a mover tries one operation of its bucket: a transfer of hours is not to end because of an update of the
 /// storage. It is shorter than the time after which a transfer without progress is canceled.
@@ -37,12 +41,12 @@ pub const SIGHT_LIMIT: Duration = Duration::from_secs(240);
 /// The most bytes of a termination message (Kubernetes cuts longer ones).
 pub const TERMINATION_LIMIT: usize = 4096;
 
-/// Returns true for the termination message of a mover that was ended from outside, or by a bucket that was away: it says
+/// Returns true for the termination message of a mover that was ended from outside, or by a bucket that did not answer: it says
 /// nothing about the volume.
 #[must_use]
 pub fn is_ended_from_outside(message: &str) -> bool {
     let message = message.trim_end();
-    [TOLD_TO_END, REPLACED, LOST_SIGHT].contains(&message) || message.ends_with(BUCKET_AWAY)
+    [TOLD_TO_END, REPLACED, LOST_SIGHT, LOST_TURN].contains(&message) || message.ends_with(BUCKET_UNAVAILABLE)
 }
 
 /// The number of the attempt that a resource is at, counted from 1, by its annotation about movers that were killed.

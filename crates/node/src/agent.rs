@@ -100,7 +100,7 @@ struct Room {
     /// On this node.
     on_node: bool,
     /// This agent is the first of those that work: it says of transfers of any node that there is none in the queue.
-    is_first_agent: bool,
+    tells_of_full_queue: bool,
 }
 
 /// A step and its result.
@@ -189,13 +189,13 @@ impl Running {
         running += self.steps.values().filter(|step| **step == begins).count();
         let keys: Vec<TransferKey> = self.world.transfers.keys().cloned().collect();
         let most = self.agent.config.prepare_queue_length;
-        let is_first_agent = most.is_some() && self.world.agents_before(&self.agent.settings.node) == 0;
+        let tells_of_full_queue = most.is_some() && self.world.agents_before(&self.agent.settings.node) == 0;
         for key in keys {
             if self.steps.contains_key(&key) || self.steps.len() >= MOST_STEPS {
                 continue;
             }
             let in_queue = most.is_none_or(|length| queued < length as usize);
-            let room = Room { in_queue, on_node: running < self.agent.concurrency, is_first_agent };
+            let room = Room { in_queue, on_node: running < self.agent.concurrency, tells_of_full_queue };
             let Some(step) = self.decide(&key, room, now) else { continue };
             match &step {
                 Step::Nothing => continue,
@@ -296,7 +296,7 @@ impl Running {
             lost_user_pod,
             has_queue_room: room.in_queue,
             has_slot,
-            is_first_agent: room.is_first_agent,
+            tells_of_full_queue: room.tells_of_full_queue,
             cancel_seen: remembered.cancel_seen,
             delivery_seen: remembered.delivery_seen,
             moved_at: remembered.moved.map(|(at, _)| at),

@@ -89,7 +89,7 @@ pub(crate) fn note(killed: &[KilledMover]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lifeboat_mover::protocol::{BUCKET_AWAY, LOST_SIGHT, REPLACED, TOLD_TO_END};
+    use lifeboat_mover::protocol::{BUCKET_UNAVAILABLE, LOST_SIGHT, LOST_TURN, REPLACED, TOLD_TO_END};
     use serde_json::{Value, json};
 
     fn reason(status: Value) -> Option<String> {
@@ -111,7 +111,7 @@ mod tests {
             let state = json!({"terminated": {"exitCode": 1, "reason": "Error", "message": message}});
             json!({"phase": "Failed", "containerStatuses": [{"name": "u", "state": state}]})
         };
-        let away = format!("cannot save the volume /v: no answer: {BUCKET_AWAY}");
+        let unavailable = format!("cannot save the volume /v: no answer: {BUCKET_UNAVAILABLE}");
         let by_kubelet = |reason: &str, message: &str| json!({"phase": "Failed", "reason": reason, "message": message});
         for (status, expected) in [
             (json!({"phase": "Running"}), None),
@@ -122,7 +122,8 @@ mod tests {
             (by_itself(TOLD_TO_END), Some(TOLD_TO_END)),
             (by_itself(REPLACED), Some(REPLACED)),
             (by_itself(LOST_SIGHT), Some(LOST_SIGHT)),
-            (by_itself(&away), Some(away.as_str())),
+            (by_itself(LOST_TURN), Some(LOST_TURN)),
+            (by_itself(&unavailable), Some(unavailable.as_str())),
             (by_itself("cannot save the volume /v: no answer"), None),
             (by_kubelet("Evicted", "low on memory"), Some("data path pod was evicted, message: low on memory")),
             (by_kubelet("Terminated", ""), Some("the mover's pod was ended: Terminated")),

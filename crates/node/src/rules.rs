@@ -6,7 +6,7 @@
 //! the last to go. So nothing is left when an agent dies in between.
 
 use crate::attempts::{KilledMover, killed_mover, killed_movers, reasons};
-use crate::exposer::copies::COPY_IN_USE;
+use crate::exposer::copies::waits_for_copy;
 use crate::outcome::{self, TransferResult};
 use crate::pod::{PodView, Scheduling};
 use crate::transfer::{Support, Transfer};
@@ -14,12 +14,12 @@ use crate::user_pod::UserPod;
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{DataPathPhase, NodeOs};
 use lifeboat_mover::protocol::PodEnd;
-use lifeboat_volume::mover_pod::MOST_ATTEMPTS;
+use lifeboat_volume::mover_pod::{MOST_ATTEMPTS, ROOM_LIMIT};
 
 /// Time in which a pod that was told to stop ends by itself; then it is removed.
 pub(crate) const CANCEL_LIMIT: SignedDuration = SignedDuration::from_secs(8);
 /// The longest wait of a pod for a node that has room.
-pub(crate) const PLACE_LIMIT: SignedDuration = SignedDuration::from_hours(4);
+pub(crate) const PLACE_LIMIT: SignedDuration = SignedDuration::from_secs(ROOM_LIMIT.as_secs().cast_signed());
 /// The longest time of a transfer in which no byte is moved.
 pub(crate) const STALL_LIMIT: SignedDuration = SignedDuration::from_hours(1);
 /// Interval between two looks at something that tells nothing when it changes.
@@ -54,7 +54,7 @@ pub(crate) struct Situation<'a> {
     /// This node may do one more.
     pub(crate) has_slot: bool,
     /// No other working agent is on a node before this one, by name: of transfers that any node may do it says what they wait for.
-    pub(crate) is_first_agent: bool,
+    pub(crate) tells_of_full_queue: bool,
     /// The time at which this agent first saw that it shall stop.
     pub(crate) cancel_seen: Option<Timestamp>,
     /// The time at which this agent first saw that its volume is on its way to the claim.
@@ -235,11 +235,11 @@ fn new(at: &Situation<'_>) -> Step {
             _ => Step::Nothing,
         },
         UserPod::Lost(why) => Ending::failed(why.clone()),
-        UserPod::Waiting(reason) => told_wait(at, reason.clone()),
+        UserPod::Waiting(reason) => note_or_wait(at, reason.clone()),
         UserPod::Ready => match transfer.support() {
             Support::Refused(why) => Ending::failed(why),
             _ if !at.has_queue_room => {
-                told_wait(at, "as many are prepared in the cluster as prepareQueueLength allows".to_owned())
+                note_or_wait(at, "as many are prepared in the cluster as prepareQueueLength allows".to_owned())
             }
             _ => Step::Accept,
         },
@@ -247,10 +247,10 @@ fn new(at: &Situation<'_>) -> Step {
 }
 
 /// Waits for others, and shows what for.
-fn told_wait(at: &Situation<'_>, reason: String) -> Step {
+fn note_or_wait(at: &Situation<'_>, reason: String) -> Step {
     let transfer = at.transfer;
     // A new one is seen by all agents, and one of them writes.
-    let tells = at.is_first_agent || transfer.phase != DataPathPhase::New || !transfer.kind.is_of_any_node();
+    let tells = at.tells_of_full_queue || transfer.phase != DataPathPhase::New || !transfer.kind.is_of_any_node();
     match tells && transfer.message != reason {
         true => Step::Note { message: reason },
         false => Step::Wait { reason, until: at.now + LOOK_AGAIN },
@@ -274,7 +274,7 @@ fn accepted(at: &Situation<'_>) -> Step {
             return Step::Wait { reason, until };
         }
         // Others may take long, as where nodes are full.
-        let limit = match transfer.message.starts_with(COPY_IN_USE) {
+        let limit = match waits_for_copy(transfer) {
             true => PLACE_LIMIT.max(at.prepare_timeout),
             false => at.prepare_timeout,
         };
@@ -368,7 +368,7 @@ fn prepared(at: &Situation<'_>) -> Step {
     }
     match at.has_slot {
         true => Step::Begin,
-        false => told_wait(at, "as many run on this node as loadConcurrency allows".to_owned()),
+        false => note_or_wait(at, "as many run on this node as loadConcurrency allows".to_owned()),
     }
 }
 

@@ -79,8 +79,8 @@ pub enum RepositoryError {
 impl RepositoryError {
     /// Returns true where the bucket did not answer for as long as it was tried: a later attempt may succeed.
     #[must_use]
-    pub fn is_bucket_away(&self) -> bool {
-        matches!(self, Self::Kopia(error) if error.is_bucket_away())
+    pub fn is_bucket_unavailable(&self) -> bool {
+        matches!(self, Self::Kopia(error) if error.is_bucket_unavailable())
     }
 
     /// Returns true if the repository does not open with the password.

@@ -80,7 +80,8 @@ impl FillArgs {
         let (text, code) = match filled {
             Ok(result) => (result, ExitCode::SUCCESS),
             Err(failure) => {
-                let text = failure.text();
+                // No node agent begins another attempt.
+                let text = failure.text_of_only_attempt();
                 tracing::error!("{text}");
                 (text, ExitCode::FAILURE)
             }
@@ -113,7 +114,7 @@ impl FillArgs {
         let attempt = format!("open the repository of namespace {namespace} in {}", self.bucket);
         let bucket = lifeboat_provider::parse_url("--bucket", &self.bucket).map_err(|e| Failure::new(&attempt, e))?;
         let patience = bucket_patience(globals);
-        let opened = bucket.open(patience).await.map_err(|e| Failure::of_bucket(&attempt, &e))?;
+        let opened = bucket.open(patience).await.map_err(|e| Failure::from_storage(&attempt, &e))?;
         let bucket: Arc<dyn BlobStore> = Arc::new(Retried::new(opened, patience));
         let file = &self.password_file;
         let password = File::open(file)
@@ -131,7 +132,7 @@ impl FillArgs {
             RepositoryError::Kopia(KopiaError::WrongPassword { .. }) => {
                 Failure::new(&attempt, format!("{e}; --password-file of the restore names a file with the right one"))
             }
-            _ => Failure::of_bucket(&attempt, &e),
+            _ => Failure::from_storage(&attempt, &e),
         })
     }
 }

@@ -13,7 +13,7 @@ use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::operations::BackupOperation;
 use lifeboat_archive::sidecar;
 use lifeboat_store::{OpenOptions, Rewrite, StoreError};
-use lifeboat_volume::csi::{BACKUP_ACTIONS, SNAPSHOT_API, served};
+use lifeboat_volume::csi::{CLAIM_BACKUP_ACTION, SNAPSHOT_API, served};
 use std::sync::Arc;
 
 /// Asks each operation of a pending backup how far it is, and ends those whose time is over; all of them when the user has
@@ -110,8 +110,8 @@ impl OperationInquirer<'_> {
             now: (self.env.operation.clock)(),
             within: SignedDuration::from_nanos(self.record.spec.item_operation_timeout.nanoseconds()),
             is_cancelled: self.is_cancelled,
-            // That of claims, whose operations are DataUploads.
-            tells_movement: operation.spec.backup_item_action == BACKUP_ACTIONS[0],
+            // The action for claims: its operations are DataUploads.
+            reports_movement: operation.spec.backup_item_action == CLAIM_BACKUP_ACTION,
         };
         let action = self.action(&operation.spec.backup_item_action);
         let (id, record) = (&operation.spec.operation_id, self.record);

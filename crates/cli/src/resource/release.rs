@@ -153,7 +153,7 @@ pub(crate) fn to_be_released<'f>(all: &'f [BackupExpiry], schedule: &str) -> Vec
     let mut found = labelled(all, schedule);
     let source = |expiry: &BackupExpiry| (expiry.is_own, expiry.source.clone());
     let without_rules: Vec<_> =
-        found.iter().filter(|expiry| is_last_good(expiry)).map(|expiry| source(expiry)).collect();
+        found.iter().filter(|expiry| is_kept_without_rules(expiry)).map(|expiry| source(expiry)).collect();
     let is_next = |expiry: &BackupExpiry| {
         is_good(&expiry.backup, expiry.becomes == ExpiryOutcome::Going)
             && !is_released(&expiry.backup.metadata)
@@ -163,8 +163,8 @@ pub(crate) fn to_be_released<'f>(all: &'f [BackupExpiry], schedule: &str) -> Vec
     found
 }
 
-fn is_last_good(expiry: &BackupExpiry) -> bool {
-    expiry.keepers.iter().any(|keeper| matches!(keeper, Keeper::LastGood { .. }))
+fn is_kept_without_rules(expiry: &BackupExpiry) -> bool {
+    expiry.keepers.iter().any(|keeper| matches!(keeper, Keeper::WithoutRules { .. }))
 }
 
 /// Computes the expiry of these backups after their release.
@@ -219,7 +219,7 @@ const LISTED: usize = 5;
 pub(crate) fn staying(schedule: &str, kept: &[&BackupExpiry]) -> Option<String> {
     let own = own_names(kept);
     let (stay, them) = if own.len() == 1 { ("stays", "it") } else { ("stay", "them") };
-    let why = match kept.iter().filter(|expiry| expiry.is_own).all(|expiry| is_last_good(expiry)) {
+    let why = match kept.iter().filter(|expiry| expiry.is_own).all(|expiry| is_kept_without_rules(expiry)) {
         true => "it is the last good one".to_owned(),
         false => format!("its rules have kept {them}"),
     };
@@ -241,7 +241,7 @@ pub(crate) fn released_with(schedule: &str, kept: &[&BackupExpiry]) -> Option<St
         format!(
             "The deletion of schedule {schedule} releases {} that {}: {}. {each} time is over.",
             counted(own.len() as u64, "backup"),
-            if kept.iter().any(|expiry| is_last_good(expiry)) { "would stay" } else { "its rules keep" },
+            if kept.iter().any(|expiry| is_kept_without_rules(expiry)) { "would stay" } else { "its rules keep" },
             first_names_of(&own, LISTED)
         )
     })

@@ -31,11 +31,11 @@ pub fn has_ended(backup: &Backup) -> bool {
 /// Returns true if a backup can be restored and will stay, as far as its object tells. `deletion_is_asked`: a request
 /// for its deletion exists.
 pub fn is_good(backup: &Backup, deletion_is_asked: bool) -> bool {
-    backup.status.phase == Some(BackupPhase::Completed) && has_contents(backup, deletion_is_asked)
+    backup.status.phase == Some(BackupPhase::Completed) && is_good_or_with_errors(backup, deletion_is_asked)
 }
 
 /// As [`is_good`], also of a backup that ended with errors and lacks what they name.
-pub fn has_contents(backup: &Backup, deletion_is_asked: bool) -> bool {
+pub fn is_good_or_with_errors(backup: &Backup, deletion_is_asked: bool) -> bool {
     let is_deleted = deletion_is_asked || backup.metadata.deletion_timestamp.is_some();
     backup.status.phase.is_some_and(BackupPhase::has_contents) && !is_deleted
 }

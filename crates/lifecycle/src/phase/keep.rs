@@ -30,13 +30,13 @@ pub enum Keeper {
     },
     /// It is the last good one of a schedule that has no rules, or a newer one that is not as good, and a server of ours or a command has
     /// made it.
-    LastGood {
+    WithoutRules {
         /// The schedule.
         schedule: String,
         /// The backup.
         backup: String,
-        /// [`Rule::LastGood`], [`Rule::Newest`] or [`Rule::NewestWithErrors`].
-        rule: Rule,
+        /// Its standing among the backups of the schedule.
+        standing: Standing,
     },
     /// The rules of its schedule cannot be followed: until somebody mends them, all good backups of it stay.
     WrongRules {
@@ -45,6 +45,17 @@ pub enum Keeper {
         /// The error in the rules.
         why: String,
     },
+}
+
+/// The standing of a backup among those of a schedule that has no rules, for which it stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It is the last good one.
+    LastGood,
+    /// It is newer than the last good one, and has lost objects against it.
+    LostObjects,
+    /// It is newer than the last good one, and ended with errors.
+    WithErrors,
 }
 
 /// The reason for which the rules of the schedule of a backup are not in force here.
@@ -83,11 +94,11 @@ impl fmt::Display for Keeper {
                 }
                 f.write_str("` lets it go)")
             }
-            Self::LastGood { schedule, backup, rule } => {
-                let (what, but) = match rule {
-                    Rule::Newest => ("newest", ", though it has lost objects"),
-                    Rule::NewestWithErrors => ("newest", ", though it ended with errors"),
-                    _ => ("last good", ""),
+            Self::WithoutRules { schedule, backup, standing } => {
+                let (what, but) = match standing {
+                    Standing::LostObjects => ("newest", ", though it has lost objects"),
+                    Standing::WithErrors => ("newest", ", though it ended with errors"),
+                    Standing::LastGood => ("last good", ""),
                 };
                 write!(
                     f,

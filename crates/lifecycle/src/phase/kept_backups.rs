@@ -10,7 +10,7 @@
 
 use super::facts::stands_for;
 use super::hold::Hold;
-use super::keep::{Absence, Keeper};
+use super::keep::{Absence, Keeper, Standing};
 use super::kept_by::is_released;
 use super::member::ScheduleMember;
 use super::retention::{RetentionCandidate, Rule, kept};
@@ -84,14 +84,14 @@ struct MemberRules<'b> {
     backup: &'b Backup,
     is_good: bool,
     /// It is good, or ended with errors.
-    has_contents: bool,
+    is_good_or_with_errors: bool,
     said: OnceCell<Option<Result<KeptBy, String>>>,
 }
 
 impl<'b> MemberRules<'b> {
     fn of(member: &ScheduleMember<'b>) -> Self {
-        let (is_good, has_contents) = (member.is_good(), member.has_contents());
-        Self { backup: member.backup, is_good, has_contents, said: OnceCell::new() }
+        let (is_good, is_good_or_with_errors) = (member.is_good(), member.is_good_or_with_errors());
+        Self { backup: member.backup, is_good, is_good_or_with_errors, said: OnceCell::new() }
     }
 
     fn name(&self) -> &'b str {
@@ -145,7 +145,7 @@ impl Rules {
     /// none of them is the last good one. The newest stays beside that one where it is newer: the objects may have gone for good reason.
     /// So do the newest ones with errors, without which a schedule that never ends well would leave nothing.
     fn keep<'b>(&self, members: impl Iterator<Item = &'b MemberRules<'b>>) -> Vec<(String, Vec<Rule>)> {
-        let mut all: Vec<&'b MemberRules<'b>> = members.filter(|member| member.has_contents).collect();
+        let mut all: Vec<&'b MemberRules<'b>> = members.filter(|member| member.is_good_or_with_errors).collect();
         all.sort_by_cached_key(|member| place(&self.schedule, member));
         let lost = losses(all.iter().map(|member| member.backup), self.shrink_threshold);
         let is_full = |member: &&MemberRules<'_>| !lost.contains_key(member.name());
@@ -317,9 +317,15 @@ impl KeptBackups {
         };
         let made = group.iter().filter(|member| source_cluster(member.backup).is_some());
         for (backup, by) in rules.keep(made) {
-            let alone = [Rule::Newest, Rule::NewestWithErrors].into_iter().find(|rule| by.contains(rule));
-            let rule = alone.unwrap_or(Rule::LastGood);
-            let keeper = Keeper::LastGood { schedule: rules.schedule.clone(), backup: backup.clone(), rule };
+            let standing = if by.contains(&Rule::Newest) {
+                Standing::LostObjects
+            } else if by.contains(&Rule::NewestWithErrors) {
+                Standing::WithErrors
+            } else {
+                Standing::LastGood
+            };
+            let schedule = rules.schedule.clone();
+            let keeper = Keeper::WithoutRules { schedule, backup: backup.clone(), standing };
             self.keepers.insert(backup, keeper);
         }
     }

@@ -1,6 +1,6 @@
 //! A backup of a schedule among the others of it: is it one that rules count?
 
-use super::facts::{has_contents, is_good};
+use super::facts::{is_good, is_good_or_with_errors};
 use lifeboat_api::Backup;
 
 /// A backup of a schedule, and what of the rest decides whether rules keep it.
@@ -23,7 +23,7 @@ impl ScheduleMember<'_> {
     }
 
     /// As [`Self::is_good`], also of one that ended with errors.
-    pub fn has_contents(&self) -> bool {
-        self.is_readable && has_contents(self.backup, self.deletion_is_asked)
+    pub fn is_good_or_with_errors(&self) -> bool {
+        self.is_readable && is_good_or_with_errors(self.backup, self.deletion_is_asked)
     }
 }

@@ -14,7 +14,7 @@ const MOST_NAMES: usize = 64 << 10;
 /// The numbers of entries with attributes that their snapshot does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LostAttributes {
-    /// Files and symlinks with several names (hard links).
+    /// Names of files and symlinks that have further names (hard links).
     pub hard_links: u64,
     /// Directories, and files that were read, with access control lists. Files that an earlier snapshot has were not asked.
     pub access_lists: u64,
@@ -27,7 +27,7 @@ impl LostAttributes {
     #[must_use]
     pub fn sentences(&self) -> Vec<String> {
         let sorts = [
-            (self.hard_links, "files have hard links: they come back as separate files"),
+            (self.hard_links, "names are hard links: each comes back as a separate file"),
             (self.access_lists, "files and directories have access control lists, which are not in the snapshot"),
             (self.extended_attributes, "files and directories have extended attributes, which are not in the snapshot"),
         ];
@@ -71,7 +71,7 @@ pub(super) struct FoundAttributes {
 }
 
 impl FoundAttributes {
-    /// Asks an open file or directory, which takes one call of the system. A file system without any has none.
+    /// Asks an open file or directory, which takes one system call. A file system without any has none.
     pub(super) fn of(file: &File) -> Self {
         let mut names = [0_u8; NAMES];
         match flistxattr(file, names.as_mut_slice()) {
@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(LostAttributes::default().sentences(), Vec::<String>::new());
         let lost = LostAttributes { hard_links: 1204, access_lists: 0, extended_attributes: 3 };
         let expected = [
-            "1204 files have hard links: they come back as separate files",
+            "1204 names are hard links: each comes back as a separate file",
             "3 files and directories have extended attributes, which are not in the snapshot",
         ];
         assert_eq!(lost.sentences(), expected);

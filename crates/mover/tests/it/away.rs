@@ -79,7 +79,7 @@ async fn a_bucket_that_is_away_is_waited_for_and_a_later_snapshot_goes_on() {
     let began = Instant::now();
     store.go(3600);
     let error = snapshot(&writer, &tree, ground.options(), &Arc::default()).await.unwrap_err();
-    assert!(error.is_bucket_away(), "{error}");
+    assert!(error.is_bucket_unavailable(), "{error}");
     assert!(began.elapsed() > Duration::from_secs(600), "{:?}", began.elapsed());
     store.go(0);
     let repository = ground.open().await;

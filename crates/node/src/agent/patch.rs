@@ -36,8 +36,9 @@ pub(super) fn remove_finalizer(transfer: &Transfer, left: &str) -> Value {
     let told = match left {
         "" => json!({}),
         left => {
-            let left =
-                format!("the clean-up did not end in time: {left}; look for it, and for the snapshot in the storage");
+            let left = format!(
+                "clean-up was given up after --resource-timeout: {left}; delete what is still there, and its snapshot in the storage"
+            );
             let all: Vec<&str> =
                 [transfer.message.as_str(), &left].into_iter().filter(|text| !text.is_empty()).collect();
             json!({"status": {"message": all.join("; ")}})

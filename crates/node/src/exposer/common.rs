@@ -13,7 +13,7 @@ use crate::settings::AgentSettings;
 use crate::template::Template;
 use crate::transfer::Transfer;
 use lifeboat_api::well_known::{NODE_AGENT, NODE_AGENT_WINDOWS};
-use lifeboat_api::{Duration, NodeOs};
+use lifeboat_api::{Duration, NamespacedName, NodeOs};
 
 /// Everything with which transfers are prepared.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +33,7 @@ impl Exposer<'_> {
     ) -> Result<(), ExposeError> {
         for (resource, names) in [(resources::secrets(), secrets), (resources::config_maps(), config_maps)] {
             for name in names {
-                copy(self.kube, &resource, (from, name), transfer).await?;
+                copy(self.kube, &resource, &NamespacedName::new(from, name), transfer).await?;
             }
         }
         Ok(())

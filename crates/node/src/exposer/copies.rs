@@ -5,7 +5,8 @@ use crate::exposer::error::ExposeError;
 use crate::kube::{Kube, ObjectName, text, uid};
 use crate::resources;
 use crate::transfer::{Transfer, TransferKind};
-use lifeboat_api::well_known::{ANNOTATION_COPIED_FOR, LABEL_BACKUP_PVC_SECRET};
+use lifeboat_api::NamespacedName;
+use lifeboat_api::well_known::{ANNOTATION_PREFIX_COPIED_FOR, LABEL_BACKUP_PVC_SECRET};
 use lifeboat_cluster::ClusterError;
 use lifeboat_object::ApiResource;
 use serde_json::{Value, json};
@@ -14,6 +15,11 @@ use serde_json::{Value, json};
 pub(crate) const COPY_IN_USE: &str = "it waits for the end of ";
 /// The fields with the data.
 const DATA: [&str; 3] = ["type", "data", "binaryData"];
+
+/// Returns true for a transfer that was noted to wait for others that use a copy.
+pub(crate) fn waits_for_copy(transfer: &Transfer) -> bool {
+    transfer.message.starts_with(COPY_IN_USE)
+}
 
 /// A transfer that uses a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,21 +38,21 @@ impl CopyUser {
     }
 }
 
-/// The way of a transfer to a copy of the name.
+/// The relation of a transfer to the copy that is there.
 #[derive(Clone, Debug, PartialEq)]
 enum Sharing {
     /// It uses it already.
     Has,
     /// It notes itself on it with this patch.
     Join(Value),
-    /// The copy has other data, which these use, as far as they go on.
+    /// The copy has other data, and these transfers use it.
     InUse(Vec<CopyUser>),
     /// It is no copy for a transfer.
     Foreign,
 }
 
 fn annotation_of(transfer_uid: &str) -> String {
-    format!("{ANNOTATION_COPIED_FOR}{transfer_uid}")
+    format!("{ANNOTATION_PREFIX_COPIED_FOR}{transfer_uid}")
 }
 
 fn name_of(transfer: &Transfer) -> String {
@@ -54,10 +60,10 @@ fn name_of(transfer: &Transfer) -> String {
 }
 
 /// The transfers that use a copy.
-fn users(copy: &Value) -> Vec<CopyUser> {
+fn users_of_copy(copy: &Value) -> Vec<CopyUser> {
     let annotations = copy["metadata"]["annotations"].as_object().into_iter().flatten();
     let noted = annotations.filter_map(|(key, named)| {
-        let uid = key.strip_prefix(ANNOTATION_COPIED_FOR)?.to_owned();
+        let uid = key.strip_prefix(ANNOTATION_PREFIX_COPIED_FOR)?.to_owned();
         Some(CopyUser { uid, named: named.as_str().unwrap_or_default().to_owned() })
     });
     let mut users: Vec<CopyUser> = noted.collect();
@@ -70,7 +76,7 @@ fn users(copy: &Value) -> Vec<CopyUser> {
 
 /// The users of a copy other than this transfer, and whether it is one itself.
 fn others_than(transfer: &Transfer, copy: &Value) -> (Vec<CopyUser>, bool) {
-    let all = users(copy);
+    let all = users_of_copy(copy);
     let is_own = |user: &CopyUser| user.uid == transfer.meta.uid;
     let is_user = all.iter().any(is_own);
     (all.into_iter().filter(|user| !is_own(user)).collect(), is_user)
@@ -123,14 +129,14 @@ fn wanted_copy(transfer: &Transfer, resource: &ApiResource, source: &Value) -> V
 pub(crate) async fn copy(
     kube: &Kube,
     resource: &ApiResource,
-    from: (&str, &str),
+    from: &NamespacedName,
     transfer: &Transfer,
 ) -> Result<(), ExposeError> {
-    let ((from_namespace, name), own) = (from, transfer.meta.namespace.as_str());
-    let source = kube.find(resource, Some(from_namespace), name).await?;
+    let (name, own) = (from.name.as_str(), transfer.meta.namespace.as_str());
+    let source = kube.find(resource, Some(from.namespace.as_str()), name).await?;
     let source = source.ok_or_else(|| {
         ExposeError::Refused(format!(
-            "the {} {from_namespace}/{name}, which the ConfigMap of the node agent names, does not exist",
+            "the {} {from}, which the ConfigMap of the node agent names, does not exist",
             resource.kind
         ))
     })?;
@@ -154,7 +160,7 @@ pub(crate) async fn copy(
             Err(e) => Err(e.into()),
         },
         Sharing::InUse(others) => {
-            let live = live(kube, own, others).await?;
+            let live = retain_live_users(kube, own, others).await?;
             if live.is_empty() {
                 kube.delete_as_read(of, &found).await?;
                 return Err(ExposeError::Soon(format!("{what}, a copy that nobody uses any more, is made anew")));
@@ -163,7 +169,8 @@ pub(crate) async fn copy(
             Err(ExposeError::Waits(format!("{COPY_IN_USE}{names}, for which {what} was copied with other data")))
         }
         Sharing::Foreign => Err(ExposeError::Refused(format!(
-            "there is a {0} {own}/{name} that belongs to something else: delete it, or give the {0} that the storage class names another name",
+            "there is a {0} {own}/{name} that does not belong to a transfer: delete it, or give the {0} of the storage class another name, also in \
+             the ConfigMap of the node agent",
             resource.kind
         ))),
     }
@@ -181,7 +188,7 @@ pub(crate) async fn remove_copies(kube: &Kube, transfer: &Transfer) -> Result<bo
             }
             let name = text(&copied, &["metadata", "name"]);
             let of = ObjectName { resource: &resource, namespace: Some(own), name };
-            let live = live(kube, own, others).await?;
+            let live = retain_live_users(kube, own, others).await?;
             let is_gone = match live.first() {
                 Some(next) => kube.patch(of, &leave_to(next, transfer, &copied)).await.map(|_| true)?,
                 None => kube.delete_as_read(of, &copied).await?,
@@ -193,7 +200,7 @@ pub(crate) async fn remove_copies(kube: &Kube, transfer: &Transfer) -> Result<bo
 }
 
 /// The users of a copy that go on, or still have to clean up.
-async fn live(kube: &Kube, namespace: &str, users: Vec<CopyUser>) -> Result<Vec<CopyUser>, ClusterError> {
+async fn retain_live_users(kube: &Kube, namespace: &str, users: Vec<CopyUser>) -> Result<Vec<CopyUser>, ClusterError> {
     let mut live = Vec::new();
     for user in users {
         let (kind, name) = user.named.split_once('/').unwrap_or_default();
@@ -201,7 +208,7 @@ async fn live(kube: &Kube, namespace: &str, users: Vec<CopyUser>) -> Result<Vec<
         let is_live = match kind {
             Some(kind) => {
                 let found = kube.find(&kind.resource(), Some(namespace), name).await?;
-                found.is_some_and(|found| uid(&found) == user.uid && owes(kind, &found))
+                found.is_some_and(|found| uid(&found) == user.uid && has_not_cleaned_up(kind, &found))
             }
             // A transfer of a node agent of Velero.
             None => true,
@@ -214,7 +221,7 @@ async fn live(kube: &Kube, namespace: &str, users: Vec<CopyUser>) -> Result<Vec<
 }
 
 /// Returns true for a transfer that has not ended, or whose clean-up has not.
-fn owes(kind: TransferKind, found: &Value) -> bool {
+fn has_not_cleaned_up(kind: TransferKind, found: &Value) -> bool {
     let transfer = Transfer::parse(kind, found.to_string().as_bytes());
     transfer.map_or(true, |transfer| !transfer.has_ended() || transfer.has_finalizer())
 }
@@ -247,7 +254,7 @@ mod tests {
         let secrets = resources::secrets();
         let mut copy = wanted_copy(&one, &secrets, &source("1"));
         copy["metadata"]["resourceVersion"] = json!("7");
-        assert_eq!(users(&copy), [user("one")]);
+        assert_eq!(users_of_copy(&copy), [user("one")]);
         let way = |transfer: &Transfer, copy: &Value, data: &str| {
             sharing(transfer, copy, &wanted_copy(transfer, &secrets, &source(data)))
         };

@@ -14,7 +14,7 @@ use lifeboat_archive::operations::RestoreOperation;
 use lifeboat_archive::sidecar;
 use lifeboat_object::{ObjectKey, ResultScope, Results};
 use lifeboat_store::StoreError;
-use lifeboat_volume::csi::RESTORE_ACTIONS;
+use lifeboat_volume::csi::CLAIM_RESTORE_ACTION;
 use lifeboat_volume::data_movement::restore::incomplete_downloads;
 use std::time::Duration;
 
@@ -52,7 +52,7 @@ async fn end(mut restore: Restore, has_failed: bool, env: &Env) -> Result<Restor
     if !operations.is_empty() || counts != (0, 0) {
         env.operation.journal.info("Finalizing the restore", &[("operations", &operations.len().to_string())]);
         operations.iter().for_each(|operation| tell_failed(operation, env));
-        if operations.iter().any(|operation| operation.spec.restore_item_action == RESTORE_ACTIONS[0]) {
+        if operations.iter().any(|operation| operation.spec.restore_item_action == CLAIM_RESTORE_ACTION) {
             tell_passed_over(&restore, env).await;
         }
         store(&mut restore, env).await?;

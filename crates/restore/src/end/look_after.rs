@@ -9,7 +9,7 @@ use lifeboat_archive::layout::RestoreFile;
 use lifeboat_archive::operations::RestoreOperation;
 use lifeboat_archive::sidecar;
 use lifeboat_store::StoreError;
-use lifeboat_volume::csi::{RESTORE_ACTIONS, operations_of_claims};
+use lifeboat_volume::csi::{CLAIM_RESTORE_ACTION, operations_of_claims};
 use std::sync::Arc;
 
 /// Asks for the progress of each operation of a pending restore, and ends those whose time is over, or all when the
@@ -60,8 +60,8 @@ async fn ask(operation: &RestoreOperation, restore: &Restore, env: &Env) -> Opti
         now: (env.operation.clock)(),
         within: SignedDuration::from_nanos(restore.spec.item_operation_timeout.nanoseconds()),
         is_cancelled: restore.spec.cancel,
-        // That of claims, whose operations are DataDownloads.
-        tells_movement: operation.spec.restore_item_action == RESTORE_ACTIONS[0],
+        // The action for claims: its operations are DataDownloads.
+        reports_movement: operation.spec.restore_item_action == CLAIM_RESTORE_ACTION,
     };
     let action = action(&operation.spec.restore_item_action, env);
     let id = &operation.spec.operation_id;
@@ -73,7 +73,7 @@ async fn ask(operation: &RestoreOperation, restore: &Restore, env: &Env) -> Opti
 
 /// The action of a name. Of the engine's own only that of claims begins operations.
 fn action(name: &str, env: &Env) -> Option<Arc<dyn RestoreItemAction>> {
-    if name == RESTORE_ACTIONS[0] {
+    if name == CLAIM_RESTORE_ACTION {
         return Some(operations_of_claims(&env.cluster));
     }
     env.actions.restore_item.iter().find(|action| action.name() == name).cloned()

@@ -14,14 +14,14 @@ pub(crate) type OrphanedClaims = BTreeMap<ObjectKey, ObjectKey>;
 #[derive(Debug, Default)]
 pub(crate) struct SeenEphemeral {
     /// The pods that own claims.
-    owners: OrphanedClaims,
+    owners: BTreeMap<ObjectKey, ObjectKey>,
     /// Pods with ephemeral volumes.
     pods: BTreeSet<ObjectKey>,
 }
 
 impl SeenEphemeral {
     /// Notes a claim.
-    pub(crate) fn claim(&mut self, key: &ObjectKey, claim: &Value) {
+    pub(crate) fn note_claim(&mut self, key: &ObjectKey, claim: &Value) {
         let owners = claim["metadata"]["ownerReferences"].as_array().into_iter().flatten();
         let mut pods =
             owners.filter(|one| one["controller"] == true && one["kind"] == "Pod" && one["apiVersion"] == "v1");
@@ -32,7 +32,7 @@ impl SeenEphemeral {
     }
 
     /// Notes a pod that is started.
-    pub(crate) fn pod(&mut self, key: &ObjectKey, pod: &Value) {
+    pub(crate) fn note_pod(&mut self, key: &ObjectKey, pod: &Value) {
         let volumes = pod["spec"]["volumes"].as_array().into_iter().flatten();
         if volumes.filter(|volume| is_ephemeral(volume)).any(|volume| claim_of_volume(&key.name, volume).is_some()) {
             self.pods.insert(key.clone());
@@ -50,9 +50,9 @@ impl SeenEphemeral {
 /// The warning about such a claim, by its key in the cluster.
 pub(crate) fn warning(claim: &ObjectKey, pod: &ObjectKey) -> String {
     format!(
-        "{claim} is the ephemeral volume of the pod {pod_name}, which this restore does not make: nobody deletes the claim with a pod, \
-         and Kubernetes starts no pod of the name {pod_name} beside it. Copy what is needed from it and delete it; or delete it and make \
-         another Restore that has the pod, too",
-        pod_name = pod.name
+        "{claim} is the claim of a generic ephemeral volume of the pod {pod}, which this restore does not create. The claim has no owner, so \
+         it is not deleted with a pod, and Kubernetes does not start a new pod named {pod} while it exists. Copy what you need from it, then \
+         delete it",
+        pod = pod.name
     )
 }

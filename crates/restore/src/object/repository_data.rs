@@ -10,7 +10,7 @@ use crate::walk::context::RestoreContext;
 use lifeboat_api::well_known::ANNOTATION_OVERWRITE_VOLUMES;
 use lifeboat_object::{GroupResource, ObjectKey};
 use lifeboat_volume::FileVolume;
-use lifeboat_volume::csi::RESTORE_ACTIONS;
+use lifeboat_volume::csi::CLAIM_RESTORE_ACTION;
 use lifeboat_volume::data_movement::restore::{ClaimToFill, begin as begin_download};
 use lifeboat_volume::facts::name_of_object;
 use lifeboat_volume::fs_backup::{ClaimsFilled, RestoredPod};
@@ -136,7 +136,7 @@ async fn fill_claim(context: &RestoreContext, source: &ObjectKey, target: &Objec
         Err(why) => Err(why),
     };
     match begun {
-        Ok(id) => context.state.attempts.operations.begin(RESTORE_ACTIONS[0], target, &id).await,
+        Ok(id) => context.state.attempts.operations.begin(CLAIM_RESTORE_ACTION, target, &id).await,
         Err(why) => {
             let next = "delete the claim and make another Restore";
             let text = format!("error restoring {target}: its data is not brought from the repository: {why}; {next}");

@@ -133,15 +133,15 @@ pub(crate) async fn scan(
                 }
             }
             "persistentvolumeclaims" if included => {
-                ephemeral.claim(&key, &object);
+                ephemeral.note_claim(&key, &object);
                 out.volumes.claim(&key, &object, recorded);
             }
             "datauploads" => {
                 let upload = MovedSnapshot::of_upload(&object);
-                uploads.extend(upload.map(|upload| (name_of(&key), upload)));
+                uploads.extend(upload.map(|upload| (upload_key(&key), upload)));
             }
             "pods" if included && !is_completed(&key.resource, &object) => {
-                ephemeral.pod(&key, &object);
+                ephemeral.note_pod(&key, &object);
                 if means.movers == Movers::Pods {
                     out.mounting.note(&key, item.row, &object);
                 }
@@ -168,7 +168,7 @@ pub(crate) async fn scan(
 }
 
 /// `namespace/name` of an object, as an annotation names a DataUpload.
-fn name_of(key: &ObjectKey) -> String {
+fn upload_key(key: &ObjectKey) -> String {
     format!("{}/{}", key.namespace.as_deref().unwrap_or_default(), key.name)
 }
 

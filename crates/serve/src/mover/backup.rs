@@ -46,13 +46,13 @@ async fn save<R: BackupResource>(work: Work<'_, R>) -> Result<Done, Failure> {
     found.ensure(env.threads).await?;
     let repository = found.open(env.threads).await?;
     let attempt = format!("save the volume {}", volume.by_path);
-    let failed = |e: KopiaError| Failure::of_bucket(&attempt, &e);
+    let failed = |e: KopiaError| Failure::from_storage(&attempt, &e);
     let writer = repository.writer(write_options(env)).await.map_err(failed)?;
     let options = options(env, &source);
     let files_at_once = options.files_at_once.unwrap_or(env.threads);
     set_policy(&writer, &options.source, files_at_once).await.map_err(failed)?;
     let saved = snapshot(&writer, Path::new(&volume.by_path), options, work.progress).await;
-    let report = saved.map_err(|e| Failure::of_bucket(&attempt, &e))?;
+    let report = saved.map_err(|e| Failure::from_storage(&attempt, &e))?;
     if report.failed.count > 0 && !is_of_file_system(&report.failed) {
         let lost = named(&report.failed.first, report.failed.count);
         let kept = forget(&writer, &report.id).await;
@@ -161,7 +161,7 @@ fn is_of_file_system(failed: &Named) -> bool {
     failed.count == 1 && failed.first.iter().all(|entry| entry.path == "lost+found" && is_denied(&entry.why))
 }
 
-/// The differences of the snapshot from the volume although nothing has failed: so many entries of each sort are named.
+/// The differences of the snapshot from the volume although nothing has failed. Names at most `most` entries of each sort.
 fn differences(report: &SnapshotReport, most: usize) -> Vec<String> {
     let of_file_system =
         "folder of the file system itself (lost+found) may not be read by the mover, and is not in the snapshot";
@@ -248,7 +248,7 @@ mod tests {
              while it was read; b: it was changed each time while it was read; and 2 more",
             "3 entries were deleted or replaced while the volume was read, and are not in the snapshot: log.1: it was deleted \
              before it was read; log.2: it was deleted before it was read; and 1 more",
-            "1204 files have hard links: they come back as separate files",
+            "1204 names are hard links: each comes back as a separate file",
         ];
         assert_eq!((report.is_whole(), differences(&report, 2)), (true, expected.map(str::to_owned).to_vec()));
     }

@@ -3,10 +3,13 @@
 use lifeboat_bucket::BucketError;
 use lifeboat_kopia::KopiaError;
 use lifeboat_mover::MoverError;
-use lifeboat_mover::protocol::{BUCKET_AWAY, CANCELED, LOST_SIGHT, REPLACED, TERMINATION_LIMIT};
+use lifeboat_mover::protocol::{BUCKET_UNAVAILABLE, CANCELED, LOST_SIGHT, LOST_TURN, REPLACED, TERMINATION_LIMIT};
 use lifeboat_repository::RepositoryError;
 use serde::Serialize;
 use std::fmt::Display;
+
+/// The end of the text of a transfer that has one attempt only, and whose bucket did not answer.
+const RUN_AGAIN: &str = "the bucket did not answer for too long; run the restore again";
 
 /// The reason for which a transfer did not come to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,12 +18,14 @@ pub(crate) enum Failure {
     Canceled(String),
     /// It failed.
     Failed(String),
-    /// The bucket was away for longer than it is waited for: another attempt may go on.
-    BucketAway(String),
+    /// The bucket did not answer for longer than it is waited for: another attempt may continue.
+    BucketUnavailable(String),
     /// Another mover was begun in its place.
     Replaced,
     /// Another one may have been begun: its resource could not be seen.
     LostSight,
+    /// Its resource could not be seen while it waited for its turn.
+    LostTurn,
 }
 
 impl Failure {
@@ -29,21 +34,30 @@ impl Failure {
     }
 
     /// As [`Failure::new`], for errors that may be those of a bucket.
-    pub(crate) fn of_bucket(attempt: &str, why: &impl OfBucket) -> Self {
-        match why.is_bucket_away() {
-            true => Self::BucketAway(format!("cannot {attempt}: {why}")),
+    pub(crate) fn from_storage(attempt: &str, why: &impl StorageError) -> Self {
+        match why.is_bucket_unavailable() {
+            true => Self::BucketUnavailable(format!("cannot {attempt}: {why}")),
             false => Self::new(attempt, why),
         }
     }
 
-    /// The text for a termination message. Those of a cancellation and of a bucket that is away end as node agents expect it.
+    /// The text for a termination message. Those of a cancellation and of a bucket that is unavailable end as node agents expect it.
     pub(crate) fn text(&self) -> String {
         match self {
             Self::Failed(text) => cut(text, TERMINATION_LIMIT),
             Self::Replaced => REPLACED.to_owned(),
             Self::LostSight => LOST_SIGHT.to_owned(),
+            Self::LostTurn => LOST_TURN.to_owned(),
             Self::Canceled(done) => ending(done, CANCELED),
-            Self::BucketAway(text) => ending(text, BUCKET_AWAY),
+            Self::BucketUnavailable(text) => ending(text, BUCKET_UNAVAILABLE),
+        }
+    }
+
+    /// As [`Failure::text`], for a transfer that nobody attempts again.
+    pub(crate) fn text_of_only_attempt(&self) -> String {
+        match self {
+            Self::BucketUnavailable(text) => ending(text, RUN_AGAIN),
+            _ => self.text(),
         }
     }
 }
@@ -54,32 +68,32 @@ fn ending(text: &str, end: &str) -> String {
 }
 
 /// An error that may be that of a bucket.
-pub(crate) trait OfBucket: Display {
+pub(crate) trait StorageError: Display {
     /// Returns true where the bucket did not answer for as long as it was tried.
-    fn is_bucket_away(&self) -> bool;
+    fn is_bucket_unavailable(&self) -> bool;
 }
 
-impl OfBucket for BucketError {
-    fn is_bucket_away(&self) -> bool {
+impl StorageError for BucketError {
+    fn is_bucket_unavailable(&self) -> bool {
         self.is_retryable()
     }
 }
 
-impl OfBucket for KopiaError {
-    fn is_bucket_away(&self) -> bool {
-        Self::is_bucket_away(self)
+impl StorageError for KopiaError {
+    fn is_bucket_unavailable(&self) -> bool {
+        Self::is_bucket_unavailable(self)
     }
 }
 
-impl OfBucket for MoverError {
-    fn is_bucket_away(&self) -> bool {
-        Self::is_bucket_away(self)
+impl StorageError for MoverError {
+    fn is_bucket_unavailable(&self) -> bool {
+        Self::is_bucket_unavailable(self)
     }
 }
 
-impl OfBucket for RepositoryError {
-    fn is_bucket_away(&self) -> bool {
-        Self::is_bucket_away(self)
+impl StorageError for RepositoryError {
+    fn is_bucket_unavailable(&self) -> bool {
+        Self::is_bucket_unavailable(self)
     }
 }
 
@@ -116,7 +130,7 @@ mod tests {
     use lifeboat_mover::protocol::{PodEnd, RestoreResult, is_ended_from_outside, pod_end};
 
     #[test]
-    fn a_bucket_that_is_away_is_told_from_one_that_refuses() {
+    fn an_unavailable_bucket_is_told_from_one_that_refuses() {
         let error = |kind| BucketError {
             kind,
             operation: "put",
@@ -125,19 +139,29 @@ mod tests {
             message: "é".repeat(TERMINATION_LIMIT),
             source: None,
         };
-        let text_of = |kind| Failure::of_bucket("save it", &MoverError::from(KopiaError::from(error(kind)))).text();
-        for (kind, is_away) in [
+        let failure_of = |kind| Failure::from_storage("save it", &MoverError::from(KopiaError::from(error(kind))));
+        for (kind, is_unavailable) in [
             (ErrorKind::Transient, true),
             (ErrorKind::Throttled, true),
             (ErrorKind::Denied, false),
             (ErrorKind::NotFound, false),
             (ErrorKind::Other, false),
         ] {
-            let text = text_of(kind);
-            assert_eq!((is_ended_from_outside(&text), text.len() <= TERMINATION_LIMIT), (is_away, true), "{kind:?}");
+            let failure = failure_of(kind);
+            let (text, only) = (failure.text(), failure.text_of_only_attempt());
+            assert_eq!(
+                (is_ended_from_outside(&text), text.len() <= TERMINATION_LIMIT),
+                (is_unavailable, true),
+                "{kind:?}"
+            );
+            assert_eq!(
+                (only.ends_with(RUN_AGAIN), only.len() <= TERMINATION_LIMIT),
+                (is_unavailable, true),
+                "{kind:?}"
+            );
             assert!(text.starts_with("cannot save it: cannot put \"q1\" in s3://b: "), "{text}");
         }
-        let other = Failure::of_bucket("open it", &RepositoryError::from(KopiaError::Cancelled));
+        let other = Failure::from_storage("open it", &RepositoryError::from(KopiaError::Cancelled));
         assert_eq!(other, Failure::new("open it", KopiaError::Cancelled));
     }
 

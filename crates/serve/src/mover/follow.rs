@@ -34,7 +34,7 @@ pub(super) async fn until_in_progress<R: MoverResource>(
         let found = match next {
             Ok(Ok(FollowedObject::Is(resource))) => {
                 uid = Some(resource.meta().uid.clone());
-                turn.has_changed(begun.elapsed(), resource.phase());
+                turn.note_change(begun.elapsed(), resource.phase());
                 Some(resource)
             }
             Ok(Ok(FollowedObject::Gone)) => return Err(Failure::Failed(format!("{kind} {name} was deleted"))),
@@ -42,7 +42,7 @@ pub(super) async fn until_in_progress<R: MoverResource>(
             Err(_) => {
                 let found = look::<R>(env, transfer, uid.as_deref()).await;
                 if let Some(resource) = &found {
-                    turn.was_read(begun.elapsed(), resource.phase());
+                    turn.note_look(begun.elapsed(), resource.phase());
                 }
                 found
             }
@@ -88,12 +88,12 @@ struct TurnWait {
 
 impl TurnWait {
     /// Takes a state that the resource has got.
-    fn has_changed(&mut self, now: Duration, phase: DataPathPhase) {
+    fn note_change(&mut self, now: Duration, phase: DataPathPhase) {
         (self.renewed, self.phase) = (now, Some(phase));
     }
 
     /// Takes the phase of a resource that has not changed. One that is prepared has nothing to do but to wait.
-    fn was_read(&mut self, now: Duration, phase: DataPathPhase) {
+    fn note_look(&mut self, now: Duration, phase: DataPathPhase) {
         if phase == DataPathPhase::Prepared {
             self.renewed = now;
         }
@@ -108,7 +108,7 @@ impl TurnWait {
     fn failure(&self, of: &str) -> Failure {
         // Its reads would have renewed the wait.
         if self.phase == Some(DataPathPhase::Prepared) {
-            return Failure::LostSight;
+            return Failure::LostTurn;
         }
         let minutes = PATIENCE.as_secs() / 60;
         Failure::Failed(format!(
@@ -235,23 +235,25 @@ mod tests {
     #[test]
     fn a_mover_waits_for_its_turn_as_long_as_its_resource_is_prepared() {
         let mut turn = TurnWait::default();
-        turn.has_changed(minutes(0), Prepared);
+        turn.note_change(minutes(0), Prepared);
         // The transfer before it takes two days.
         for minute in (0..2880).step_by(5) {
-            turn.was_read(minutes(minute), Prepared);
+            turn.note_look(minutes(minute), Prepared);
             assert!(!turn.is_over(minutes(minute + 29)), "{minute}");
         }
-        // Then the API server is away.
+        // Then the API server does not answer.
         assert!(turn.is_over(minutes(2875 + 30)));
-        assert_eq!(turn.failure("DataUpload d-1"), Failure::LostSight);
+        assert_eq!(turn.failure("DataUpload d-1"), Failure::LostTurn);
+        let told = format!("for {} minutes", PATIENCE.as_secs() / 60);
+        assert!(Failure::LostTurn.text().contains(&told), "{told}");
     }
 
     #[test]
     fn a_mover_whose_resource_does_not_become_prepared_gives_up() {
         let mut turn = TurnWait::default();
-        turn.has_changed(minutes(1), Accepted);
+        turn.note_change(minutes(1), Accepted);
         for minute in [5, 10, 15, 20, 25, 30] {
-            turn.was_read(minutes(minute), Accepted);
+            turn.note_look(minutes(minute), Accepted);
             assert!(!turn.is_over(minutes(minute)), "{minute}");
         }
         assert!(turn.is_over(minutes(31)));

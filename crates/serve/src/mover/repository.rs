@@ -105,7 +105,7 @@ fn failed(attempt: &str, error: &RepositoryError) -> Failure {
     let text = error.to_string();
     match error.is_wrong_password() {
         true => Failure::new(attempt, format!("{text}: {}", BackupRepository::wrong_password_advice(DEFAULT_PASSWORD))),
-        false => Failure::of_bucket(attempt, error),
+        false => Failure::from_storage(attempt, error),
     }
 }
 

@@ -98,7 +98,7 @@ impl SnapshotRestore<'_> {
         let SnapshotRoot { root, tags } = root_of(repository, snapshot).await?;
         let attempt = format!("restore snapshot {snapshot} to {}", volume.by_path);
         let device = saved_device(&Source::Kopia(Arc::clone(repository)), &SourceEntry::from(&root), &tags).await;
-        let device = device.map_err(|e| Failure::of_bucket(&attempt, &e))?;
+        let device = device.map_err(|e| Failure::from_storage(&attempt, &e))?;
         let length = length_of(device.as_ref(), volume).map_err(|why| Failure::new(&attempt, why))?;
         let options = RestoreOptions {
             length,
@@ -109,7 +109,7 @@ impl SnapshotRestore<'_> {
             ..RestoreOptions::new(&volume.by_path)
         };
         let report = restore_entry(repository, &root, &options, progress).await;
-        let report = report.map_err(|e| Failure::of_bucket(&attempt, &e))?;
+        let report = report.map_err(|e| Failure::from_storage(&attempt, &e))?;
         if let Some(lost) = lost(&report) {
             return Err(Failure::new(&attempt, lost));
         }
@@ -146,7 +146,7 @@ struct SnapshotRoot {
 /// The root of a snapshot, by the ID of its manifest.
 async fn root_of(repository: &Repository, id: &str) -> Result<SnapshotRoot, Failure> {
     let attempt = format!("find snapshot {id} in the repository");
-    let manifests = repository.manifests().await.map_err(|e| Failure::of_bucket(&attempt, &e))?;
+    let manifests = repository.manifests().await.map_err(|e| Failure::from_storage(&attempt, &e))?;
     let missing = "it is not there: it was deleted with its backup, or the repository is another one";
     let entry = manifests.get(id).ok_or_else(|| Failure::new(&attempt, missing))?;
     let document = Snapshot::from_manifest(entry).document.map_err(|e| Failure::new(&attempt, e))?;

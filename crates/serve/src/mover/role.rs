@@ -74,12 +74,12 @@ pub(super) async fn perform<R: MoverResource>(
             let written = end(env, &text, false)?;
             match failure {
                 // The resource and its Events are another mover's.
-                Failure::Replaced | Failure::LostSight => return Ok(written),
+                Failure::Replaced | Failure::LostSight | Failure::LostTurn => return Ok(written),
                 Failure::Canceled(_) => {
                     events.tell(reason::CANCELING, &text).await;
                     events.tell(reason::CANCELED, &text).await;
                 }
-                Failure::Failed(_) | Failure::BucketAway(_) => events.tell(reason::FAILED, &text).await,
+                Failure::Failed(_) | Failure::BucketUnavailable(_) => events.tell(reason::FAILED, &text).await,
             }
             events.tell(reason::STOPPED, "the transfer has ended").await;
             Ok(written)

@@ -22,7 +22,6 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -402,35 +401,6 @@ async fn a_backup_says_what_of_the_volume_is_not_in_the_snapshot() {
     let caches =
         "1 directories say of themselves that they are caches, and are in the snapshot without what is in them: cache";
     assert!(saved.message.contains(caches), "{}", saved.message);
-}
-
-#[tokio::test]
-async fn a_backup_says_which_files_changed_while_they_were_read() {
-    let ground = Ground::start().await.with_password("static-passw0rd").await;
-    ground.volume("source");
-    let path = ground.path("source/busy");
-    std::fs::write(&path, vec![1; 4 << 20]).unwrap();
-    let is_over = Arc::new(AtomicBool::new(false));
-    let (begun, wait) = std::sync::mpsc::sync_channel(1);
-    let busy = std::thread::spawn({
-        let is_over = is_over.clone();
-        move || {
-            let file = std::fs::File::options().write(true).open(path).unwrap();
-            let mut time = std::time::SystemTime::UNIX_EPOCH;
-            while !is_over.load(Ordering::Relaxed) {
-                time += Duration::from_secs(1);
-                file.set_modified(time).unwrap();
-                let _ = begun.try_send(());
-            }
-        }
-    });
-    wait.recv().unwrap();
-    let saved = ground.backed_up("b-1", "source").await;
-    is_over.store(true, Ordering::Relaxed);
-    busy.join().unwrap();
-    let expected = "1 files changed while they were read: the snapshot has them as they were read last: busy: it was changed each \
-                    time while it was read";
-    assert_eq!(saved.message, expected);
 }
 
 #[tokio::test]

@@ -39,7 +39,9 @@ pub use delete::sweep::{RemovalFailure, count, remove_all, untaken};
 pub use delete::unproven::Unproven;
 pub use error::CsiError;
 pub use group_handle::GroupHandle;
-pub use names::{BACKUP_ACTIONS, DELETE_ACTIONS, RESTORE_ACTIONS, restored_name};
+pub use names::{
+    BACKUP_ACTIONS, CLAIM_BACKUP_ACTION, CLAIM_RESTORE_ACTION, DELETE_ACTIONS, RESTORE_ACTIONS, restored_name,
+};
 pub use objects::{GROUP_SNAPSHOT_API, GroupTypes, SNAPSHOT_API, SnapshotTypes};
 pub use restore::actions::{
     SnapshotsOfBackup, operations_of_claims, restore_actions, snapshot_of_claim, without_restored_names,

@@ -18,7 +18,7 @@ pub use fill::{FilledClaim, MoverPods, UnfilledClaim, UnfilledState};
 pub use killed::{MOST_ATTEMPTS, MoverEnd};
 pub(crate) use objects::pods;
 pub use objects::{PASSWORD, SECRET_AT};
-pub use placement::MoverPlacement;
+pub use placement::{MoverPlacement, ROOM_LIMIT};
 pub use rights::{BACKUP_CAPABILITIES, GRACE_SECONDS, RESTORE_CAPABILITIES, container_security};
 pub use settings::{ClaimToFill, MoverPodSettings, SecretFiles};
 pub(crate) use state::{has_ended, reason_not_started};

@@ -6,6 +6,7 @@ use crate::resources;
 use crate::transfer::Transfer;
 use crate::transfer::TransferKind::DataUpload;
 use jiff::SignedDuration;
+use lifeboat_api::NamespacedName;
 use serde_json::{Value, json};
 
 /// An upload that runs.
@@ -58,8 +59,9 @@ async fn what_an_upload_leaves_in_the_storage_is_in_its_status() {
     ground.pass(SignedDuration::from_mins(10), DataUpload, "du").await;
     let message = ground.ended(DataUpload, "du", "Completed").await;
     for words in [
-        "the clean-up did not end in time: the volume pv-1, which was made from the snapshot, is being deleted; ",
-        "the VolumeSnapshotContent du, and its snapshot, are being deleted; look for it, and for the snapshot in the storage",
+        "clean-up was given up after --resource-timeout: the volume pv-1, which was made from the snapshot, is being deleted; ",
+        "the VolumeSnapshotContent du, and its snapshot, are being deleted; delete what is still there, and its snapshot in the \
+         storage",
     ] {
         assert!(message.contains(words), "{message}");
     }
@@ -191,21 +193,21 @@ async fn uploads_of_one_class_share_its_secret_until_the_last_has_ended() {
     }
     let [first, second] = [&uploads[0], &uploads[1]];
     for upload in [first, second, first] {
-        copy(&ground.kube, &secrets, ("shop", "key"), upload).await.unwrap();
+        copy(&ground.kube, &secrets, &NamespacedName::new("shop", "key"), upload).await.unwrap();
     }
     assert!(remove_copies(&ground.kube, first).await.unwrap());
     let copied = ground.there(&secrets, "velero", "key").await;
     assert_eq!(copied["metadata"]["labels"]["velero.io/backup-pvc-secret"], second.meta.uid);
     // Other data of a live transfer is waited for.
     ground.patch(&secrets, "shop", "key", json!({"data": {"d": "Mg=="}})).await;
-    let waits = copy(&ground.kube, &secrets, ("shop", "key"), first).await;
+    let waits = copy(&ground.kube, &secrets, &NamespacedName::new("shop", "key"), first).await;
     let reason = "it waits for the end of DataUpload/du-2, for which the Secret velero/key was copied with other data";
     assert!(matches!(&waits, Err(ExposeError::Waits(why)) if why == reason), "{waits:?}");
     // One that has gone without a word is not.
     ground.delete(&DataUpload.resource(), "velero", "du-2").await;
-    let soon = copy(&ground.kube, &secrets, ("shop", "key"), first).await;
+    let soon = copy(&ground.kube, &secrets, &NamespacedName::new("shop", "key"), first).await;
     assert!(matches!(&soon, Err(ExposeError::Soon(_))), "{soon:?}");
-    copy(&ground.kube, &secrets, ("shop", "key"), first).await.unwrap();
+    copy(&ground.kube, &secrets, &NamespacedName::new("shop", "key"), first).await.unwrap();
     assert_eq!(ground.there(&secrets, "velero", "key").await["data"], json!({"d": "Mg=="}));
     assert!(remove_copies(&ground.kube, first).await.unwrap());
     ground.gone(&secrets, "key").await;

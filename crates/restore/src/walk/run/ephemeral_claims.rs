@@ -74,9 +74,9 @@ async fn a_restored_claim_is_given_to_a_pod_that_is_there() {
 }
 
 /// The warning of the claim that its pod is not restored.
-const ORPHAN: &str = "persistentvolumeclaims/shop/web-scratch is the ephemeral volume of the pod web, which this restore does not make: \
-    nobody deletes the claim with a pod, and Kubernetes starts no pod of the name web beside it. Copy what is needed from it and delete \
-    it; or delete it and make another Restore that has the pod, too";
+const ORPHAN: &str = "persistentvolumeclaims/shop/web-scratch is the claim of a generic ephemeral volume of the pod web, which this \
+    restore does not create. The claim has no owner, so it is not deleted with a pod, and Kubernetes does not start a new pod named web \
+    while it exists. Copy what you need from it, then delete it";
 
 #[tokio::test]
 async fn a_claim_without_its_pod_stays_without_an_owner_and_is_told() {

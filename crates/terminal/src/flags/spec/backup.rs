@@ -63,7 +63,8 @@ pub struct BackupSpecArgs {
     /// Longest wait for a CSI snapshot; 10 minutes when 0
     #[arg(long, value_parser = flags::duration, default_value = "0s", value_name = "DURATION")]
     csi_snapshot_timeout: Duration,
-    /// Longest time for asynchronous operations; the server's default when 0
+    /// Longest time for asynchronous operations, past which DataUploads and DataDownloads go on while bytes are moved; the server's
+    /// default when 0
     #[arg(long, value_parser = flags::duration, default_value = "0s", value_name = "DURATION")]
     item_operation_timeout: Duration,
     /// A ConfigMap with resource policies

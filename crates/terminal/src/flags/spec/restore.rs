@@ -99,7 +99,8 @@ pub struct RestoreSpecArgs {
     /// Annotations for the restore
     #[arg(long, value_parser = flags::pairs, value_name = "KEY=VALUE,…")]
     annotations: Vec<KeyValuePairs>,
-    /// Longest time for asynchronous operations; the server's default when 0
+    /// Longest time for asynchronous operations, past which DataUploads and DataDownloads go on while bytes are moved; the server's
+    /// default when 0
     #[arg(long, value_parser = flags::duration, default_value = "0s", value_name = "DURATION")]
     item_operation_timeout: Duration,
     /// A ConfigMap with resource modifiers

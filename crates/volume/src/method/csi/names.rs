@@ -3,16 +3,20 @@
 
 use sha2::{Digest, Sha256};
 
+/// The name of the action for claims of a backup.
+pub const CLAIM_BACKUP_ACTION: &str = "velero.io/csi-pvc-backupper";
+/// The name of the action for claims of a restore.
+pub const CLAIM_RESTORE_ACTION: &str = "velero.io/csi-pvc-restorer";
 /// The names of the actions of a backup, in the order in which they are called.
 pub const BACKUP_ACTIONS: [&str; 4] = [
-    "velero.io/csi-pvc-backupper",
+    CLAIM_BACKUP_ACTION,
     "velero.io/csi-volumesnapshot-backupper",
     "velero.io/csi-volumesnapshotclass-backupper",
     "velero.io/csi-volumesnapshotcontent-backupper",
 ];
 /// The names of the actions of a restore; the last is an addition of Lifeboat.
 pub const RESTORE_ACTIONS: [&str; 5] = [
-    "velero.io/csi-pvc-restorer",
+    CLAIM_RESTORE_ACTION,
     "velero.io/csi-volumesnapshot-restorer",
     "velero.io/csi-volumesnapshotclass-restorer",
     "velero.io/csi-volumesnapshotcontent-restorer",

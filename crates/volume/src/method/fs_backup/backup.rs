@@ -7,7 +7,7 @@
 use crate::facts::{Claim, PodVolumeName};
 use crate::method::child::{list, resource_type};
 use crate::method::fs_backup::cancel::cancel;
-use crate::method::fs_backup::progress::{VolumeProgress, WaitLimits, WaitProgress, said};
+use crate::method::fs_backup::progress::{IDLE, VolumeProgress, WaitLimits, WaitProgress, said};
 use crate::method::fs_backup::reader::Readers;
 use crate::method::fs_backup::reader_pod::{READER_VOLUME, reader_pod_name};
 use crate::method::fs_backup::repository::{KnownRepositories, NeededRepository};
@@ -29,8 +29,6 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-/// Longest time without any progress while a volume is being read.
-const IDLE: Duration = Duration::from_secs(1800);
 /// The message of a wait that was too long.
 const LATE: &str = "timed out waiting for all PodVolumeBackups to complete";
 /// The first pause between two looks, and after each change; each one after it is twice as long.

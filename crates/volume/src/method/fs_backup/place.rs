@@ -1,9 +1,8 @@
 //! The wait for a pod to have a node and to run. Pure.
 
+use crate::method::mover_pod::ROOM_LIMIT;
 use std::time::Duration;
 
-/// The longest time for which no node has room for a pod.
-const FULL_LIMIT: Duration = Duration::from_secs(4 * 3600);
 /// Words of the scheduler about nodes that would do if they were not full.
 const WITHOUT_ROOM: [&str; 3] = ["Insufficient ", "Too many pods", "exceed max volume count"];
 
@@ -42,7 +41,7 @@ impl PlaceWait {
     /// Returns true if the wait is over before the next look, at this time.
     pub(super) fn is_over(&self, next: Duration) -> bool {
         match self.is_full {
-            true => self.full + next.saturating_sub(self.looked) > FULL_LIMIT.max(self.limit),
+            true => self.full + next.saturating_sub(self.looked) > ROOM_LIMIT.max(self.limit),
             false => next.saturating_sub(self.full) > self.limit,
         }
     }
@@ -51,8 +50,12 @@ impl PlaceWait {
     pub(super) fn limit_words(&self, flag: &str) -> String {
         match self.is_full {
             true => {
-                let hours = FULL_LIMIT.max(self.limit).as_secs() / 3600;
-                format!("{hours} h in which no node had room for it")
+                let minutes = ROOM_LIMIT.max(self.limit).as_secs() / 60;
+                let time = match (minutes / 60, minutes % 60) {
+                    (hours, 0) => format!("{hours} h"),
+                    (hours, rest) => format!("{hours} h {rest} min"),
+                };
+                format!("{time} in which no node had room for it")
             }
             false => format!("{} s ({flag})", self.limit.as_secs()),
         }
@@ -88,6 +91,9 @@ mod tests {
             let limit = if is_full { &long } else { &short };
             assert_eq!(is_over(time, is_full), (is_first, expected, limit.clone()), "{time}");
         }
+        let mut longer = PlaceWait::new(minutes(270));
+        longer.look(Duration::ZERO, true);
+        assert_eq!(longer.limit_words("--flag"), "4 h 30 min in which no node had room for it");
         let mut never = PlaceWait::new(Duration::ZERO);
         assert!(!never.look(Duration::ZERO, false) && never.is_over(Duration::from_millis(100)));
     }

@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The characters of a message of a node agent that a reason has at most.
-const MOST_WORDS: usize = 500;
+const MOST_CHARACTERS: usize = 500;
+
+/// The longest time without any progress while a volume is being read or filled.
+pub(super) const IDLE: Duration = Duration::from_secs(30 * 60);
 
 /// The progress of one volume as its resource shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,7 +21,7 @@ pub(super) struct VolumeProgress {
 
 impl VolumeProgress {
     pub(super) fn of(phase: Option<DataPathPhase>, progress: &DataMoveProgress, message: &str) -> Self {
-        let message = message.chars().take(MOST_WORDS).collect();
+        let message = message.chars().take(MOST_CHARACTERS).collect();
         Self { phase, bytes: (progress.bytes_done, progress.total_bytes), message }
     }
 
@@ -116,8 +119,8 @@ impl WaitProgress {
         self.seen = states;
     }
 
-    fn given_up(&self, is_it: impl Fn(&VolumeProgress) -> bool, why: &str) -> BTreeMap<String, String> {
-        let all = self.seen.iter().filter(|(_, state)| is_it(state));
+    fn given_up(&self, is_chosen: impl Fn(&VolumeProgress) -> bool, why: &str) -> BTreeMap<String, String> {
+        let all = self.seen.iter().filter(|(_, state)| is_chosen(state));
         all.map(|(name, state)| (name.clone(), format!("{why}; {}", state.words()))).collect()
     }
 }

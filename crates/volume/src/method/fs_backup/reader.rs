@@ -31,7 +31,7 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(5
 /// The time for which a reader pod outlives the limits of its backup: a volume of which bytes are moved is waited for longer.
 const SPARE: Duration = Duration::from_secs(24 * 3600);
 /// The words of the cluster that an error has at most, in characters.
-const MOST_WORDS: usize = 1000;
+const MOST_CHARACTERS: usize = 1000;
 
 /// The facts of the cluster that all reader pods of a backup need.
 #[derive(Debug, Default)]
@@ -41,7 +41,7 @@ struct ReaderFacts {
 }
 
 /// The right to make reader pods in a namespace, or the refusal; all claims of the namespace wait for it.
-type PreparedNamespace = Arc<OnceCell<Result<(), String>>>;
+type PreparedNamespace = Arc<OnceCell<Option<String>>>;
 
 /// The reader pods of one backup.
 pub(super) struct Readers {
@@ -108,29 +108,33 @@ impl Readers {
     /// Checks once per namespace that reader pods may be deleted, and removes ended ones of other backups.
     async fn prepare_namespace(&self, namespace: &str) -> Result<(), String> {
         let prepared = Arc::clone(lock(&self.prepared_namespaces).entry(namespace.to_owned()).or_default());
-        prepared.get_or_try_init(|| self.look_at_namespace(namespace)).await?.clone()
+        match prepared.get_or_try_init(|| self.look_at_namespace(namespace)).await? {
+            Some(refusal) => Err(refusal.clone()),
+            None => Ok(()),
+        }
     }
 
-    /// The refusal for a namespace, or that there is none; the error is that it is not known, which the next claim asks again.
-    async fn look_at_namespace(&self, namespace: &str) -> Result<Result<(), String>, String> {
-        let checked = self.check_may_delete_pods(namespace).await?;
-        if checked.is_ok()
+    /// The refusal for a namespace, if any; the error is that it is not known, which the next claim asks again.
+    async fn look_at_namespace(&self, namespace: &str) -> Result<Option<String>, String> {
+        let refusal = self.check_may_delete_pods(namespace).await?;
+        if refusal.is_none()
             && let Err(e) = self.remove_ended(namespace).await
         {
             let fields = [("namespace", namespace), ("error", &e.to_string())];
             self.operation.journal.info("Reader pods of earlier backups cannot be looked for", &fields);
         }
-        Ok(checked)
+        Ok(refusal)
     }
 
-    /// Makes sure that a pod is not made which nobody may remove: installations of older versions may lack the right.
-    async fn check_may_delete_pods(&self, namespace: &str) -> Result<Result<(), String>, String> {
+    /// Makes sure that a pod is not made which nobody may remove: installations of older versions may lack the right. Gives the
+    /// refusal, if any.
+    async fn check_may_delete_pods(&self, namespace: &str) -> Result<Option<String>, String> {
         let request = AccessRequest { verb: "delete", group: "", resource: "pods", namespace };
         let access = self.cluster.access(request).await;
         let access = access.map_err(|e| format!("ask whether reader pods may be deleted in {namespace}: {e}"))?;
-        let Access::Denied(why) = access else { return Ok(Ok(())) };
+        let Access::Denied(why) = access else { return Ok(None) };
         let why = if why.is_empty() { why } else { format!(" ({why})") };
-        Ok(Err(format!(
+        Ok(Some(format!(
             "no reader pod is made for the claim, because the server may not delete pods in {namespace}{why}, and it would stay: install the \
              rights of this version (`install`)"
         )))
@@ -241,7 +245,7 @@ impl Readers {
         let event = self.newest_warning(namespace, uid).await;
         let words: Vec<&str> = [why, &event].into_iter().filter(|words| !words.is_empty()).collect();
         let words = if words.is_empty() { "the cluster says nothing about it".to_owned() } else { words.join("; ") };
-        words.chars().take(MOST_WORDS).collect()
+        words.chars().take(MOST_CHARACTERS).collect()
     }
 
     /// The newest warning among the events about a pod; empty for none, and where they cannot be read.

@@ -8,7 +8,7 @@ use crate::facts::is_ephemeral;
 use crate::method::child::list;
 use crate::method::fs_backup::outcome::{ClaimsFilled, FileEnd, FileOutcome};
 use crate::method::fs_backup::place::{PlaceWait, is_about_room};
-use crate::method::fs_backup::progress::{VolumeProgress, WaitLimits, WaitProgress, said};
+use crate::method::fs_backup::progress::{IDLE, VolumeProgress, WaitLimits, WaitProgress, said};
 use crate::method::fs_backup::repository::{KnownRepositories, NeededRepository};
 use crate::method::fs_backup::resource::{ToFill, make, pod_volume_restore, restored_volume_name};
 use crate::method::fs_backup::scheduled::{PodPlace, missing_agent};
@@ -29,8 +29,6 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-/// Longest time without any progress while a volume is being filled.
-const IDLE: Duration = Duration::from_secs(1800);
 /// The first pause between two looks, and after each change; each one after it is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// The longest.

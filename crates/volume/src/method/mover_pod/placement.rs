@@ -4,7 +4,10 @@
 //! certain nodes, and then could never reach it elsewhere.
 
 use serde_json::{Map, Value, json};
+use std::time::Duration;
 
+/// The longest wait of a pod for a node that has room.
+pub const ROOM_LIMIT: Duration = Duration::from_secs(4 * 3600);
 /// The key of terms that name nodes of one cluster.
 const BY_FIELDS: &str = "matchFields";
 
