@@ -117,7 +117,7 @@ impl Failures {
                 (ErrorKind::Exists, "the object exists or is being written")
             }
             // Of MinIO and of Ceph: with 400 and 403, although neither the request nor the rights are wrong.
-            ("XMinioStorageFull" | "XMinioAdminBucketQuotaExceeded" | "QuotaExceeded", _) | (_, 507) => {
+            ("XMinioStorageFull", _) | ("XMinioAdminBucketQuotaExceeded" | "QuotaExceeded", 400..=409) | (_, 507) => {
                 (ErrorKind::Other, "there is no space left: free some, or raise the quota of the bucket or its owner")
             }
             ("NotImplemented", _) | (_, 501) => (ErrorKind::Unsupported, "the server does not know how to do that"),

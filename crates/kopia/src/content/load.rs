@@ -111,6 +111,19 @@ impl Contents {
         blocking(move || builder.finish(0)).await.map(Some)
     }
 
+    /// Returns true if a pack is one of this repository: its keys open the index at its end.
+    ///
+    /// # Errors
+    /// Those of the bucket, but for a pack that is gone.
+    pub(crate) async fn owns_pack(&self, pack: &BlobInfo) -> Result<bool, KopiaError> {
+        match recovery::read_local_index(&self.inner.blobs, &self.inner.crypto, pack).await {
+            Ok(_) => Ok(true),
+            Err(KopiaError::Damaged { .. }) => Ok(false),
+            Err(e) if is_not_found(&e) => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
     /// Reads the plain index of an index blob.
     ///
     /// # Errors

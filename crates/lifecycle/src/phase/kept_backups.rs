@@ -147,8 +147,12 @@ impl Rules {
     fn keep<'b>(&self, members: impl Iterator<Item = &'b MemberRules<'b>>) -> Vec<(String, Vec<Rule>)> {
         let mut all: Vec<&'b MemberRules<'b>> = members.filter(|member| member.is_good_or_with_errors).collect();
         all.sort_by_cached_key(|member| place(&self.schedule, member));
-        let lost = losses(all.iter().map(|member| member.backup), self.shrink_threshold);
-        let is_full = |member: &&MemberRules<'_>| !lost.contains_key(member.name());
+        // Those with errors are measures for good ones, too, but none in the place of a good one.
+        let of_all = losses(all.iter().map(|member| member.backup), self.shrink_threshold);
+        let good = all.iter().filter(|member| member.is_good);
+        let of_good = losses(good.map(|member| member.backup), self.shrink_threshold);
+        let lost: BTreeSet<&str> = of_all.into_keys().chain(of_good.into_keys()).collect();
+        let is_full = |member: &&MemberRules<'_>| !lost.contains(member.name());
         let (good, with_errors): (Vec<_>, Vec<_>) = all.into_iter().partition(|member| member.is_good);
         let (full, shrunken): (Vec<_>, Vec<_>) = good.into_iter().partition(is_full);
         let last = |members: &[&'b MemberRules<'b>]| members.last().map(|member| place(&self.schedule, member));

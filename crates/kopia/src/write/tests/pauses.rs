@@ -266,6 +266,10 @@ async fn a_repository_that_is_made_anew_during_a_flush_gets_no_index() {
     let error = writer.flush().await.unwrap_err().to_string();
     assert!(error.contains("was replaced by another one since it was opened"), "{error}");
     assert_eq!((keys(&*store, "p").await.len(), keys(&*store, "x").await.len()), (1, 0));
+    // The pack of the one before does not make the new one look as if its indexes were lost.
+    store.delete(&keys(&*store, "s").await).await.unwrap();
+    let opened = Repository::open(store, password(), fixture.options()).await.unwrap();
+    assert_eq!(opened.contents().scan(None).count(), 0);
 }
 
 #[tokio::test]

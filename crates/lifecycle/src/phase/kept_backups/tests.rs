@@ -357,6 +357,11 @@ fn without_rules_the_last_good_backup_that_we_have_made_stays() {
         ),
         ("Velero's own with errors go", vec![with_errors(19)], vec![]),
         (
+            "one with errors is no measure in the place of a good one",
+            vec![own(items(on(18), "1000")), own(items(with_errors(19), "700")), own(items(on(20), "400"))],
+            vec!["18", "19", "20"],
+        ),
+        (
             "a good one of nothing is not better than one with errors",
             vec![own(items(with_errors(19), "9")), own(items(on(20), "0"))],
             vec!["19", "20"],

@@ -32,8 +32,8 @@ impl MoverState<'_> {
             DataPathPhase::Failed => message.to_owned(),
             _ => String::new(),
         };
-        let moved = self.moved.filter(|_| phase == DataPathPhase::InProgress);
-        let moved = moved.and_then(|text| text.parse::<Timestamp>().ok());
+        // Also between two attempts, when no mover is at work.
+        let moved = self.moved.and_then(|text| text.parse::<Timestamp>().ok());
         OperationProgress {
             completed: matches!(phase, DataPathPhase::Completed | DataPathPhase::Canceled | DataPathPhase::Failed),
             error,

@@ -25,7 +25,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
@@ -236,8 +236,8 @@ impl FileBackupRun {
     /// the backup removes it.
     async fn claim(&self, name: &str, claim: &Claim, volume: &VolumeToSave) {
         let work = async {
-            let Some(_place) = self.readers.place().await else { return };
-            match self.make_for_claim(name, claim, volume).await {
+            let Some(mut place) = self.readers.place().await else { return };
+            match self.make_for_claim(name, claim, volume, &mut place).await {
                 Ok(()) => self.is_made(name),
                 Err(why) => self.set(name, FileBackupEnd::Failed(why)),
             }
@@ -253,7 +253,13 @@ impl FileBackupRun {
     }
 
     /// Makes the reader pod and the resource of a claim, unless an earlier attempt has saved it already.
-    async fn make_for_claim(&self, name: &str, claim: &Claim, volume: &VolumeToSave) -> Result<(), String> {
+    async fn make_for_claim<'a>(
+        &'a self,
+        name: &str,
+        claim: &Claim,
+        volume: &VolumeToSave,
+        place: &mut SemaphorePermit<'a>,
+    ) -> Result<(), String> {
         let is_over = || !self.open().contains_key(name);
         let namespace = &self.settings.backup.metadata.namespace;
         let found = self.cluster.get(&kind(), Some(namespace), name).await.map_err(|e| e.to_string())?;
@@ -262,7 +268,7 @@ impl FileBackupRun {
             return Ok(());
         }
         self.repository(&claim.key.namespace).await?;
-        let pod = self.readers.running(claim).await?;
+        let pod = self.readers.running(claim, place).await?;
         self.agent_on(&pod.node).await?;
         if is_over() {
             return Ok(());

@@ -3,8 +3,15 @@
 use crate::method::mover_pod::ROOM_LIMIT;
 use std::time::Duration;
 
-/// Words of the scheduler about nodes that would do if they were not full.
-const WITHOUT_ROOM: [&str; 3] = ["Insufficient ", "Too many pods", "exceed max volume count"];
+/// Words of the scheduler about nodes that would do if they were not full. Other resources, such as those of devices, are left out: there
+/// may never be any.
+const WITHOUT_ROOM: [&str; 5] = [
+    "Insufficient cpu",
+    "Insufficient memory",
+    "Insufficient ephemeral-storage",
+    "Too many pods",
+    "exceed max volume count",
+];
 
 /// Returns true for words of the scheduler about nodes that are full.
 pub(super) fn is_about_room(scheduler: &str) -> bool {
@@ -102,6 +109,7 @@ mod tests {
     fn full_nodes_are_told_from_volumes_that_are_elsewhere() {
         for (words, expected) in [
             ("0/3 nodes are available: 3 Insufficient memory.", true),
+            ("0/3 nodes are available: 3 Insufficient nvidia.com/gpu.", false),
             ("0/3 nodes are available: 1 Too many pods, 2 node(s) had volume node affinity conflict.", true),
             ("0/3 nodes are available: 3 node(s) exceed max volume count.", true),
             ("0/3 nodes are available: 3 node(s) had volume node affinity conflict.", false),

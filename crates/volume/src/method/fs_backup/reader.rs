@@ -26,6 +26,8 @@ use tokio::time::{Instant, sleep};
 
 /// Reader pods at once.
 const AT_ONCE: usize = 8;
+/// The most further pods that wait for room on a node.
+const WAITING_AT_ONCE: usize = 32;
 /// The pauses between two looks at a pod: the first, which doubles, and the longest.
 const PAUSES: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(5)];
 /// The time for which a reader pod outlives the limits of its backup: a volume of which bytes are moved is waited for longer.
@@ -49,6 +51,8 @@ pub(super) struct Readers {
     operation: Operation,
     settings: FileBackupSettings,
     places: Semaphore,
+    /// Places of pods for which no node has room.
+    waiting: Semaphore,
     facts: OnceCell<ReaderFacts>,
     /// The outcomes of [`Readers::prepare_namespace`].
     prepared_namespaces: Mutex<BTreeMap<String, PreparedNamespace>>,
@@ -72,6 +76,7 @@ impl Readers {
             operation: operation.clone(),
             settings: settings.clone(),
             places: Semaphore::new(AT_ONCE),
+            waiting: Semaphore::new(WAITING_AT_ONCE),
             facts: OnceCell::new(),
             prepared_namespaces: Mutex::default(),
             made: Mutex::default(),
@@ -84,11 +89,16 @@ impl Readers {
         self.places.acquire().await.ok()
     }
 
-    /// The pod of a claim, which runs: made, or taken up from an earlier attempt.
+    /// The pod of a claim, which runs: made, or taken up from an earlier attempt. `place` is that of the pod; it becomes another one
+    /// while no node has room.
     ///
     /// # Errors
     /// The reason for people, with the words of the cluster.
-    pub(super) async fn running(&self, claim: &Claim) -> Result<SavedPod, String> {
+    pub(super) async fn running<'a>(
+        &'a self,
+        claim: &Claim,
+        place: &mut SemaphorePermit<'a>,
+    ) -> Result<SavedPod, String> {
         let facts = self.facts.get_or_try_init(|| self.look()).await?;
         self.prepare_namespace(&claim.key.namespace).await?;
         self.give_up_all()?;
@@ -102,7 +112,7 @@ impl Readers {
         lock(&self.made).insert(claim.key.clone());
         let name = reader_pod_name(&self.settings.backup, &claim.key);
         let uid = self.make(pod, &name).await?;
-        self.wait(&claim.key.namespace, &name, &uid).await
+        self.wait(&claim.key.beside(&name), &uid, place).await
     }
 
     /// Checks once per namespace that reader pods may be deleted, and removes ended ones of other backups.
@@ -198,10 +208,16 @@ impl Readers {
         }
     }
 
-    /// Waits until the pod runs. Nodes that are full are waited for longer.
-    async fn wait(&self, namespace: &str, name: &str, uid: &str) -> Result<SavedPod, String> {
+    /// Waits until the pod runs. Nodes that are full are waited for longer, and meanwhile others have its place: their nodes may have room.
+    async fn wait<'a>(
+        &'a self,
+        pod: &NamespacedName,
+        uid: &str,
+        place: &mut SemaphorePermit<'a>,
+    ) -> Result<SavedPod, String> {
+        let NamespacedName { namespace, name } = pod;
         let (begun, [mut pause, longest]) = (Instant::now(), PAUSES);
-        let mut place = PlaceWait::new(self.settings.resource_timeout);
+        let mut wait = PlaceWait::new(self.settings.resource_timeout);
         let mut why = String::new();
         loop {
             match self.cluster.get(&pods(), Some(namespace), name).await {
@@ -216,9 +232,12 @@ impl Readers {
                             return Err(format!("the reader pod {namespace}/{name} does not hold the volume: {why}"));
                         }
                         (ReaderState::Starting(waits), _) => {
-                            if place.look(begun.elapsed(), is_about_room(&waits)) {
+                            if wait.look(begun.elapsed(), is_about_room(&waits)) {
                                 let fields = [("pod", &*format!("{namespace}/{name}")), ("scheduler", &waits)];
                                 self.operation.journal.info("No node has room for a reader pod", &fields);
+                                if let Ok(waiting) = self.waiting.try_acquire() {
+                                    *place = waiting;
+                                }
                             }
                             why = waits;
                         }
@@ -228,9 +247,9 @@ impl Readers {
                 Err(e) if e.can_pass() => why = e.to_string(),
                 Err(e) => return Err(format!("look at the reader pod {namespace}/{name}: {e}")),
             }
-            if place.is_over(begun.elapsed() + pause) {
+            if wait.is_over(begun.elapsed() + pause) {
                 let words = self.words_about(namespace, uid, &why).await;
-                let limit = place.limit_words("--resource-timeout");
+                let limit = wait.limit_words("--resource-timeout");
                 let why = format!("the reader pod {namespace}/{name} does not run after {limit}: {words}");
                 lock(&self.outcomes).late.get_or_insert_with(|| why.clone());
                 return Err(why);
