@@ -10,6 +10,8 @@ pub(crate) struct PodView {
     pub(crate) namespace: String,
     pub(crate) name: String,
     pub(crate) uid: String,
+    /// The time of its creation.
+    pub(crate) made: Option<Timestamp>,
     pub(crate) labels: BTreeMap<String, String>,
     /// The UIDs of its owners.
     pub(crate) owners: Vec<String>,
@@ -148,6 +150,7 @@ struct RawMeta {
     uid: String,
     labels: BTreeMap<String, String>,
     owner_references: Vec<RawOwner>,
+    creation_timestamp: Option<Timestamp>,
     deletion_timestamp: Option<String>,
 }
 
@@ -254,6 +257,7 @@ impl From<RawPod> for PodView {
             namespace: metadata.namespace,
             name: metadata.name,
             uid: metadata.uid,
+            made: metadata.creation_timestamp,
             labels: metadata.labels,
             owners: metadata.owner_references.into_iter().map(|owner| owner.uid).collect(),
             node: spec.node_name,

@@ -314,18 +314,18 @@ fn accepted(at: &Situation<'_>) -> Step {
         let os = if pod.os == "windows" { NodeOs::Windows } else { NodeOs::Linux };
         return Step::Prepare { node: pod.node.clone(), os };
     }
+    // Copies of Secrets may have been waited for before it was made.
+    let begun = pod.made.map_or(accepted, |made| made.max(accepted));
     let (since, limit, reason) = match &pod.scheduling {
         Scheduling::Unschedulable(why) if !is_about_storage(why) => {
             (accepted, PLACE_LIMIT.max(at.prepare_timeout), format!("its pod waits for a node: {why}"))
         }
-        Scheduling::Unschedulable(why) => {
-            (accepted, at.prepare_timeout, format!("its pod waits for its volume: {why}"))
-        }
+        Scheduling::Unschedulable(why) => (begun, at.prepare_timeout, format!("its pod waits for its volume: {why}")),
         Scheduling::Scheduled(scheduled) => {
             ((*scheduled).max(accepted), at.prepare_timeout, format!("its pod begins on node {}", pod.node))
         }
         Scheduling::Unknown => {
-            (accepted, at.prepare_timeout, "its pod has not been looked at by the scheduler".to_owned())
+            (begun, at.prepare_timeout, "its pod has not been looked at by the scheduler".to_owned())
         }
     };
     if at.now.duration_since(since) >= limit {

@@ -108,12 +108,16 @@ async fn a_tree_deeper_than_any_path_is_saved() {
     assert_eq!(again.document.root, report.document.root);
 }
 
+/// The length of the file that changes.
+const BUSY: usize = 64 << 20;
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_file_that_changes_while_it_is_read_is_named() {
     let ground = Written::new().await;
     fs::create_dir(ground.tree()).unwrap();
     let path = ground.tree().join("busy");
-    fs::write(&path, vec![1; 4 << 20]).unwrap();
+    // So large that the thread has its turn while it is read, also where others have the processors.
+    fs::write(&path, vec![1; BUSY]).unwrap();
     fs::write(ground.tree().join("quiet"), "x").unwrap();
     let is_over = Arc::new(AtomicBool::new(false));
     let (begun, wait) = std::sync::mpsc::sync_channel(1);
@@ -136,8 +140,8 @@ async fn a_file_that_changes_while_it_is_read_is_named() {
     busy.join().unwrap();
     assert_eq!(names(&report.changed), [("busy", "it was changed each time while it was read")]);
     assert!(report.is_whole());
-    assert_eq!(report.document.root.unwrap().summary.unwrap().size, (4 << 20) + 1);
-    assert_eq!(report.totals.bytes_read, (8 << 20) + 1, "it was read twice");
+    assert_eq!(report.document.root.unwrap().summary.unwrap().size, BUSY as u64 + 1);
+    assert_eq!(report.totals.bytes_read, 2 * BUSY as u64 + 1, "it was read twice");
     // It has a time from before it was read, so that the next snapshot reads it again.
     let again = ground.take(&repository).await;
     assert_eq!((again.document.stats.non_cached_files, again.changed.count, again.written.new_contents), (1, 0, 2));

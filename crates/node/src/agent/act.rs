@@ -4,6 +4,7 @@ use crate::agent::patch;
 use crate::attempts::KilledMover;
 use crate::config::NodeAgentConfig;
 use crate::exposer::common::Exposer;
+use crate::exposer::copies::{is_about_copy, waits_for_copy};
 use crate::exposer::diagnose::diagnose;
 use crate::exposer::error::ExposeError;
 use crate::exposer::remove::{Removal, remove_all, remove_pod};
@@ -173,6 +174,10 @@ impl Actor {
         match exposer.expose(transfer).await {
             // The mirror shows the pod.
             Ok(()) => Ok(Acted::Waits("its pod was made".to_owned(), LOOK_AGAIN)),
+            // The time for all else begins when others have left the copy that it needs.
+            Err(ExposeError::Waits(reason)) if waits_for_copy(transfer) && !is_about_copy(&reason) => {
+                self.store(transfer, patch::note_anew(transfer, &reason, self.now)).await
+            }
             Err(ExposeError::Waits(reason)) if transfer.message != reason => {
                 self.store(transfer, patch::note(transfer, &reason)).await
             }

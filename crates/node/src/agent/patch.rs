@@ -108,6 +108,11 @@ pub(super) fn note(transfer: &Transfer, message: &str) -> Value {
     of(transfer, json!({}), json!({"status": {"message": message}}))
 }
 
+/// As [`note`], and the time of the preparation begins anew.
+pub(super) fn note_anew(transfer: &Transfer, message: &str, now: Timestamp) -> Value {
+    of(transfer, json!({}), json!({"status": {"message": message, "acceptedTimestamp": Time::new(now)}}))
+}
+
 pub(super) fn progress(transfer: &Transfer, moved: Bytes, now: Timestamp) -> Value {
     let metadata = json!({"annotations": {ANNOTATION_MOVED_AT: Time::new(now)}});
     let progress = json!({"totalBytes": moved.total_bytes, "bytesDone": moved.done_bytes});

@@ -8,7 +8,7 @@ use crate::transfer::{Transfer, TransferKind};
 use lifeboat_api::NamespacedName;
 use lifeboat_api::well_known::{ANNOTATION_PREFIX_COPIED_FOR, LABEL_BACKUP_PVC_SECRET};
 use lifeboat_cluster::ClusterError;
-use lifeboat_object::ApiResource;
+use lifeboat_object::{ApiResource, first_names};
 use serde_json::{Value, json};
 
 /// The beginning of the reason of a wait for others that use a copy of the same name with other data.
@@ -18,7 +18,12 @@ const DATA: [&str; 3] = ["type", "data", "binaryData"];
 
 /// Returns true for a transfer that was noted to wait for others that use a copy.
 pub(crate) fn waits_for_copy(transfer: &Transfer) -> bool {
-    transfer.message.starts_with(COPY_IN_USE)
+    is_about_copy(&transfer.message)
+}
+
+/// Returns true for the reason of a wait for others that use a copy.
+pub(crate) fn is_about_copy(reason: &str) -> bool {
+    reason.starts_with(COPY_IN_USE)
 }
 
 /// A transfer that uses a copy.
@@ -32,7 +37,7 @@ struct CopyUser {
 impl CopyUser {
     fn name(&self) -> String {
         match self.named.as_str() {
-            "" => format!("the transfer with the UID {}", self.uid),
+            "" => format!("the transfer of a node agent of Velero with the UID {}", self.uid),
             named => named.to_owned(),
         }
     }
@@ -140,6 +145,10 @@ pub(crate) async fn copy(
             resource.kind
         ))
     })?;
+    if from.namespace == own {
+        // The object itself is where the copy would be.
+        return Ok(());
+    }
     let wanted = wanted_copy(transfer, resource, &source);
     let of = ObjectName { resource, namespace: Some(own), name };
     if kube.create(of, &wanted).await?.is_some() {
@@ -165,7 +174,7 @@ pub(crate) async fn copy(
                 kube.delete_as_read(of, &found).await?;
                 return Err(ExposeError::Soon(format!("{what}, a copy that nobody uses any more, is made anew")));
             }
-            let names = live.iter().map(CopyUser::name).collect::<Vec<_>>().join(", ");
+            let names = first_names(&live.iter().map(CopyUser::name).collect::<Vec<_>>());
             Err(ExposeError::Waits(format!("{COPY_IN_USE}{names}, for which {what} was copied with other data")))
         }
         Sharing::Foreign => Err(ExposeError::Refused(format!(
@@ -210,14 +219,24 @@ async fn retain_live_users(kube: &Kube, namespace: &str, users: Vec<CopyUser>) -
                 let found = kube.find(&kind.resource(), Some(namespace), name).await?;
                 found.is_some_and(|found| uid(&found) == user.uid && has_not_cleaned_up(kind, &found))
             }
-            // A transfer of a node agent of Velero.
-            None => true,
+            None => is_live_by_uid(kube, namespace, &user.uid).await?,
         };
         if is_live {
             live.push(user);
         }
     }
     Ok(live)
+}
+
+/// Looks for a transfer that only its UID names, as on copies of node agents of Velero.
+async fn is_live_by_uid(kube: &Kube, namespace: &str, transfer: &str) -> Result<bool, ClusterError> {
+    for kind in [TransferKind::DataUpload, TransferKind::DataDownload] {
+        let all = kube.list(kind.resource().as_ref().clone(), Some(namespace), "", "").await?;
+        if let Some(found) = all.iter().find(|found| uid(found) == transfer) {
+            return Ok(has_not_cleaned_up(kind, found));
+        }
+    }
+    Ok(false)
 }
 
 /// Returns true for a transfer that has not ended, or whose clean-up has not.

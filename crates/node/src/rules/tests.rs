@@ -269,6 +269,14 @@ fn a_transfer_that_waits_for_the_copy_of_another_has_more_time() {
     let failed = |why: &str| Ending::failed(format!("timeout on preparing data upload: {why}"));
     assert_eq!(step(1800, "the snapshot is not ready"), failed("the snapshot is not ready"));
     assert_eq!((step(14399, &waits), step(14400, &waits)), (Step::Expose, failed(&waits)));
+    // Its pod has the time of one that was made at once.
+    let accepted = json!({"status": {"acceptedTimestamp": ago(9000)}});
+    let accepted = transfer(TransferKind::DataUpload, "Accepted", accepted);
+    let unseen =
+        |made: i64| PodView { made: Some(now() - SignedDuration::from_secs(made)), ..pod(json!({"phase": "Pending"})) };
+    let step = |made: i64| next_step(&Situation { pod: Some(&unseen(made)), ..situation(&accepted) });
+    let why = "its pod has not been looked at by the scheduler";
+    assert_eq!((step(60), step(1800)), (wait(why, 1740), failed(why)));
 }
 
 #[test]
