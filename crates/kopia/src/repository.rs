@@ -95,7 +95,7 @@ impl Repository {
             memory: options.memory,
             threads: options.threads,
         });
-        load_indexes(&contents, &blobs).await?;
+        Box::pin(load_indexes(&contents, &blobs)).await?;
         Ok(Self { contents, guard, blobs, crypto })
     }
 

@@ -156,7 +156,7 @@ async fn run_for_days(fixture: &Fixture, store: Arc<dyn BlobStore>, days: u64, w
     for _ in 0..days {
         fixture.clock.advance(DAY);
         let seed = (fixture.clock.clock())().0.unsigned_abs();
-        let report = run(fixture, store.clone(), wrong, seed).await.unwrap();
+        let report = Box::pin(run(fixture, store.clone(), wrong, seed)).await.unwrap();
         let failed: Vec<_> = report.steps.iter().filter(|step| step.error.is_some()).collect();
         assert!(failed.is_empty(), "{failed:?}");
     }

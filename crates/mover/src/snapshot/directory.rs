@@ -1,6 +1,6 @@
 //! A directory that is being saved.
 
-use super::entry::{Entry, gone};
+use super::entry::{Entry, Kind, gone};
 use super::policies::Settings;
 use super::run::Run;
 use crate::failure::Failed;
@@ -9,8 +9,9 @@ use lifeboat_kopia::format::directory::{EntryError, Summary};
 use lifeboat_kopia::format::json::Text;
 use lifeboat_kopia::format::object_id::ObjectId;
 use lifeboat_kopia::object::writer::ObjectWriter;
-use rustix::fs::{FileType, Mode, OFlags, Stat, fstat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, statat};
 use rustix::io::Errno;
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
@@ -44,8 +45,17 @@ pub(super) struct Directory {
 pub(super) struct State {
     /// The directory itself.
     pub(super) itself: Entry,
-    /// Its entries in the order of the format; those with an object are done.
+    /// Its entries in the order of the format; those with an object are done. Late ones are behind all others, in the same
+    /// order, so that each keeps its place.
     pub(super) entries: Vec<Entry>,
+    /// The place of the first late entry: those that only the second listing had.
+    late_from: Option<usize>,
+    /// True where its listing does not hold any more: what has vanished of it may be there under another name.
+    pub(super) is_stale: bool,
+    /// The names of entries that have vanished.
+    vanished: BTreeSet<Box<[u8]>>,
+    /// The names of what was listed and is not among the entries, and was told.
+    pub(super) told: BTreeSet<Box<[u8]>>,
     /// Directories below that are being saved, by their place among the entries. Their tasks have them, so that all go when a
     /// snapshot is dropped.
     pub(super) below: Vec<(usize, Weak<Directory>)>,
@@ -65,6 +75,35 @@ pub(super) struct Failures {
     pub(super) failed: u64,
     pub(super) passed_over: u64,
     pub(super) errors: Vec<EntryError>,
+}
+
+impl State {
+    /// Adds the entries of a listing, sorted. Those of a second listing come behind the others.
+    pub(super) fn add_entries(&mut self, entries: Vec<Entry>) {
+        if self.entries.is_empty() {
+            self.entries = entries;
+        } else {
+            self.late_from = Some(self.first_listed());
+            self.entries.reserve_exact(entries.len());
+            self.entries.extend(entries);
+        }
+    }
+
+    /// The number of entries of the first listing.
+    pub(super) fn first_listed(&self) -> usize {
+        self.late_from.unwrap_or(self.entries.len())
+    }
+
+    /// True where the first listing had an entry of this name, and that has not vanished.
+    pub(super) fn has(&self, name: &[u8]) -> bool {
+        let listed = self.entries.get(..self.first_listed()).unwrap_or_default();
+        let is_listed = |kind| {
+            let key = Entry::key(kind, name);
+            listed.binary_search_by(|entry| entry.sort_key().cmp(&key)).is_ok()
+        };
+        let is_entry = is_listed(Kind::Directory) || is_listed(Kind::File);
+        self.told.contains(name) || is_entry && !self.vanished.contains(name)
+    }
 }
 
 impl Directory {
@@ -93,6 +132,10 @@ impl Directory {
         let state = State {
             itself,
             entries: Vec::new(),
+            late_from: None,
+            is_stale: false,
+            vanished: BTreeSet::new(),
+            told: BTreeSet::new(),
             below: Vec::new(),
             uploads: Vec::new(),
             parts: Vec::new(),
@@ -154,7 +197,7 @@ impl Directory {
     }
 
     /// The open directory. Where too many others were open meanwhile it is opened again, from the nearest one above it that is
-    /// open.
+    /// open. One that is not there then, or is another one, has failed: nothing shows that its entries were deleted.
     pub(super) fn file(&self, run: &Run) -> Result<Arc<File>, Failed> {
         let not_open = || Failed::Because("it is not open".to_owned());
         let mut closed = Vec::new();
@@ -169,14 +212,26 @@ impl Directory {
         while let Some(directory) = closed.pop() {
             let place = *directory.place.lock().unwrap_or_else(PoisonError::into_inner);
             let place = place.ok_or_else(not_open)?;
-            let opened = reopen(&file, &directory.name, FLAGS, place);
-            let is_same = |stat: &Stat| Identity::of(stat) == place;
-            file = opened.map_err(|failed| gone(&file, &directory.name, is_same, failed))?;
+            file = reopen(&file, &directory.name, FLAGS, place)?;
             if closed.len() < KEPT_OPEN {
                 run.limits.open.keep(&directory.slot, &file);
             }
         }
         Ok(file)
+    }
+
+    /// Has the directory above listed once more where this one is not at its place any more: whoever deleted it may have put
+    /// its files into another directory first.
+    pub(super) fn look_for_itself(&self, run: &Run) {
+        let Some(above) = &self.above else { return };
+        let place = *self.place.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_there = above.file(run).is_ok_and(|file| {
+            let stat = statat(&*file, self.name.as_os_str(), AtFlags::SYMLINK_NOFOLLOW);
+            stat.is_ok_and(|stat| Some(Identity::of(&stat)) == place)
+        });
+        if !is_there {
+            above.state().is_stale = true;
+        }
     }
 
     /// Closes it; nothing below it is needed any more.
@@ -206,14 +261,17 @@ impl Directory {
 
     /// Records an entry that cannot be read, or that is gone. It hides no other.
     pub(super) fn fail(&self, run: &Run, name: &OsStr, failed: &Failed, is_passed_over: bool) {
-        self.record(run, &self.shown_path_of(name), failed, is_passed_over);
+        let path = self.shown_path_of(name);
+        let Failed::Gone(why) = failed else { return self.record(run, &path, failed, is_passed_over) };
+        {
+            let mut state = self.state();
+            state.is_stale = true;
+            state.vanished.insert(name.as_bytes().into());
+        }
+        run.note(|notes, most| notes.vanished.add(path, *why, most));
     }
 
     fn record(&self, run: &Run, path: &str, failed: &Failed, is_passed_over: bool) {
-        // The directory is as if it had been listed a moment later.
-        if let Failed::Gone(why) = failed {
-            return run.note(|notes, most| notes.vanished.add(path.to_owned(), *why, most));
-        }
         run.fail(path, failed, is_passed_over);
         let mut state = self.state();
         let failures = &mut state.failures;

@@ -7,6 +7,7 @@ use lifeboat_kopia::KopiaError;
 use lifeboat_kopia::format::directory::{DirectoryEntry, DirectoryWriter, EntryError, EntryType, Summary};
 use lifeboat_kopia::format::object_id::ObjectId;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// The entries that are written at once.
 const CHUNK: usize = 1024;
@@ -31,16 +32,15 @@ pub(super) async fn write(
     unfinished.files.sort_by(|a, b| a.name.as_bytes().cmp(b.name.as_bytes()).reverse());
     let mut object = run.writer.object(directory.settings.of_directory());
     let (mut writer, mut totals) = (DirectoryWriter::begin(), Totals::default());
-    let mut at = 0;
+    let mut places = Places::of(&directory.state());
     loop {
-        let length = write_chunk(&directory.state(), at, &mut unfinished, &mut |entry| {
+        let length = write_chunk(&directory.state(), &mut places, &mut unfinished, &mut |entry| {
             totals.add(entry);
             writer.push(entry);
         });
         if length == 0 {
             break;
         }
-        at += length;
         object.write(writer.take().into()).await?;
     }
     while let Some(file) = unfinished.files.pop() {
@@ -52,11 +52,45 @@ pub(super) async fn write(
     Ok((object.finish().await?, summary))
 }
 
+/// The places of the entries that are not written yet. Entries that come meanwhile are not among them.
+struct Places {
+    listed: Range<usize>,
+    late: Range<usize>,
+}
+
+impl Places {
+    fn of(state: &State) -> Self {
+        let first = state.first_listed();
+        Self { listed: 0..first, late: first..state.entries.len() }
+    }
+
+    /// The next place in the order of the format.
+    fn next(&mut self, entries: &[Entry]) -> Option<usize> {
+        let is_late = match (first_of(entries, &self.listed), first_of(entries, &self.late)) {
+            (Some(listed), Some(late)) => late.sort_key() < listed.sort_key(),
+            (listed, _) => listed.is_none(),
+        };
+        if is_late { self.late.next() } else { self.listed.next() }
+    }
+}
+
+fn first_of<'a>(entries: &'a [Entry], places: &Range<usize>) -> Option<&'a Entry> {
+    entries.get(places.clone())?.first()
+}
+
 /// Gives the entries of a chunk that are done; and the length of the chunk.
-fn write_chunk(state: &State, at: usize, unfinished: &mut Unfinished, give: &mut dyn FnMut(&DirectoryEntry)) -> usize {
-    let chunk = state.entries.get(at..).unwrap_or_default();
-    let chunk = chunk.get(..CHUNK).unwrap_or(chunk);
-    for (place, entry) in (at..).zip(chunk) {
+fn write_chunk(
+    state: &State,
+    places: &mut Places,
+    unfinished: &mut Unfinished,
+    give: &mut dyn FnMut(&DirectoryEntry),
+) -> usize {
+    let mut length = 0;
+    while length < CHUNK
+        && let Some(place) = places.next(&state.entries)
+    {
+        length += 1;
+        let Some(entry) = state.entries.get(place) else { continue };
         // The beginnings of files lie among the files; the last of the list is next.
         while entry.kind != Kind::Directory
             && let Some(file) = unfinished.files.pop_if(|file| (true, file.name.as_bytes()) < entry.sort_key())
@@ -69,7 +103,7 @@ fn write_chunk(state: &State, at: usize, unfinished: &mut Unfinished, give: &mut
             give(&Entry { object: Some(object), summary: Some(Box::new(summary)), ..entry.clone() }.to_repository());
         }
     }
-    chunk.len()
+    length
 }
 
 /// The totals of a directory as its entries come (kopia: snapshot/snapshotfs/dir_manifest_builder.go).

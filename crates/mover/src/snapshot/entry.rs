@@ -12,7 +12,7 @@ use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 
 /// The reasons for which an entry is gone.
-const DELETED: &str = "it was deleted before it was read";
+const DELETED: &str = "it was deleted or renamed before it was read";
 pub(super) const REPLACED: &str = "another program has put something else into its place";
 
 /// The kinds of entries that a snapshot has.
@@ -125,8 +125,8 @@ pub(super) fn gone(directory: &File, name: &OsStr, is_same: impl FnOnce(&Stat) -
     }
 }
 
-/// Looks at each entry of a directory once, in any order. An entry that cannot be looked at hides no other; one that is
-/// gone meanwhile is none. Gives the error that ended the list before its end.
+/// Looks at each entry of a directory once, in any order. An entry that cannot be looked at hides no other, nor does one that
+/// is gone meanwhile. Gives the error that ended the list before its end.
 pub(super) fn each(directory: &File, see: impl FnMut(&OsStr, Result<Stat, Failed>)) -> Result<Option<Failed>, Failed> {
     let names = Dir::read_from(directory).map_err(Failed::to("list it"))?;
     Ok(look_at(directory, names.map(|entry| entry.map(|entry| entry.file_name().to_bytes().to_vec())), see))
@@ -148,7 +148,7 @@ fn look_at(
         }
         match statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => see(name, Ok(stat)),
-            Err(Errno::NOENT) => {}
+            Err(Errno::NOENT) => see(name, Err(Failed::Gone(DELETED))),
             Err(e) => see(name, Err(Failed::to("look at it")(e))),
         }
     }
@@ -169,6 +169,16 @@ mod tests {
         let failed = look_at(&directory, names.into_iter(), |name, stat| seen.push((name.to_owned(), stat.is_ok())));
         assert_eq!(seen, [("one".into(), true)]);
         assert!(failed.unwrap().to_string().contains("list the rest of it"));
+    }
+
+    #[test]
+    fn an_entry_that_goes_while_it_is_listed_is_gone() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = File::open(folder.path()).unwrap();
+        let names = [Ok(b"renamed".to_vec())];
+        let mut seen = Vec::new();
+        let failed = look_at(&directory, names.into_iter(), |name, stat| seen.push((name.to_owned(), stat.err())));
+        assert_eq!((seen, failed), (vec![("renamed".into(), Some(Failed::Gone(DELETED)))], None));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The walk over a tree: each directory is listed, compared with those of earlier snapshots, its files are saved, then the
-//! directories below it, and then its own object is written.
+//! directories below it, and then its own object is written. Where an entry has vanished before it was read the directory is
+//! listed once more before that, and what the first listing did not have is saved as well: it may be the same under a new name.
 //!
 //! Directories below one another are walked side by side as far as there is room for that. A listing of a million entries
 //! takes 150 MB. In memory are those of the directories on the way to where the walk is, and of at most 16 beside.
@@ -21,8 +22,10 @@ use futures::future::BoxFuture;
 use futures::{FutureExt, TryStreamExt};
 use lifeboat_kopia::format::directory::Summary;
 use lifeboat_kopia::format::object_id::ObjectId;
-use rustix::fs::FileType;
+use rustix::fs::{FileType, fstat};
 use std::ffi::OsStr;
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
@@ -74,25 +77,53 @@ struct ListedDirectory {
     rules: Arc<Rules>,
 }
 
-/// Saves what was listed of a directory, and all below it. What is gone since then is left out.
+/// Saves what was listed of a directory, and all below it. What is gone since then is left out; what has come in its place is
+/// saved.
 async fn save_listed(
+    run: &Arc<Run>,
+    directory: &Arc<Directory>,
+    listed: ListedDirectory,
+    parents: &[ObjectId],
+) -> Result<SavedDirectory, MoverError> {
+    let rules = listed.rules.clone();
+    save_entries(run, directory, listed, parents).await?;
+    let is_stale = directory.state().is_stale;
+    if is_stale {
+        let late = {
+            let (run, directory, rules) = (run.clone(), directory.clone(), rules.clone());
+            blocking(move || list_again(&run, &directory, &rules)).await?
+        };
+        match late {
+            Ok(entries) if entries.is_empty() => {}
+            Ok(entries) => {
+                Box::pin(save_entries(run, directory, ListedDirectory { entries, rules }, parents)).await?;
+            }
+            Err(failed) => directory.fail_itself(run, &failed),
+        }
+    }
+    directory.close();
+    Ok(write(run, directory, Unfinished::default()).await?)
+}
+
+/// Saves the entries of one listing of a directory, and all below them.
+async fn save_entries(
     run: &Arc<Run>,
     directory: &Arc<Directory>,
     ListedDirectory { mut entries, rules }: ListedDirectory,
     parents: &[ObjectId],
-) -> Result<SavedDirectory, MoverError> {
+) -> Result<(), MoverError> {
     let (below, errors) = take_over(run.writer.repository().contents(), parents, &mut entries).await;
     for error in errors {
         let shown = directory.shown();
         run.warn(format!("files of the directory {shown} are read anew: an earlier snapshot cannot be read: {error}"));
     }
     drop_lost(run, directory, &mut entries).await?;
-    let (batches, directories) = plan(run, &entries);
-    directory.state().entries = entries;
+    let from = directory.state().entries.len();
+    let (batches, directories) = plan(run, &entries, from);
+    directory.state().add_entries(entries);
     save_files(run, directory, batches).await?;
-    save_below(run, directory, &rules, Below { directories, parents: below }).await?;
-    directory.close();
-    Ok(write(run, directory, Unfinished::default()).await?)
+    let parents = below.into_iter().map(|(at, parents)| (from + at, parents)).collect();
+    save_below(run, directory, &rules, Below { directories, parents }).await
 }
 
 /// Lists a directory, sorted, without what rules leave out; and the rules that count in it.
@@ -113,27 +144,61 @@ fn list(run: &Run, directory: &Directory, above: &Arc<Rules>) -> Result<(Vec<Ent
         return Ok((Vec::new(), above.clone()));
     }
     let rules = Rules::of_directory(above, &directory.path, own, &file, &mut |text| run.warn(text));
+    let look = Look { file: &file, device: Identity::of(&stat).device(), rules: &rules, is_again: false };
+    let entries = list_entries(run, directory, &look)?;
+    Ok((entries, rules))
+}
+
+/// Lists a directory once more of which something has vanished, and gives what the first listing did not have.
+fn list_again(run: &Run, directory: &Directory, rules: &Rules) -> Result<Vec<Entry>, Failed> {
+    directory.look_for_itself(run);
+    let file = directory.file(run)?;
+    let stat = fstat(&*file).map_err(Failed::to("look at it"))?;
+    let look = Look { file: &file, device: Identity::of(&stat).device(), rules, is_again: true };
+    list_entries(run, directory, &look)
+}
+
+/// A look at the entries of a directory.
+struct Look<'a> {
+    file: &'a File,
+    device: u64,
+    rules: &'a Rules,
+    /// True for the second look, which passes over what the first one had, and does not count once more what rules leave out.
+    is_again: bool,
+}
+
+/// Lists the entries, sorted. Those that cannot be looked at, and those that no snapshot has, are told.
+fn list_entries(run: &Run, directory: &Directory, look: &Look<'_>) -> Result<Vec<Entry>, Failed> {
+    let Look { file, device, rules, is_again } = *look;
     let has_rules = !rules.is_empty();
-    let device = Identity::of(&stat).device();
     let mut entries = Vec::new();
-    let cut = each(&file, |name, stat| {
+    let cut = each(file, |name, stat| {
+        if is_again && directory.state().has(name.as_bytes()) {
+            return;
+        }
+        let tell = || directory.state().told.insert(name.as_bytes().into());
         let stat = match stat {
             Ok(stat) => stat,
             // Nobody knows its type.
-            Err(failed) => return directory.fail_file(run, name, &failed),
+            Err(failed) => {
+                // What is gone counts as such, and may have a name that this listing does not have.
+                if !matches!(failed, Failed::Gone(_)) {
+                    tell();
+                }
+                return directory.fail_file(run, name, &failed);
+            }
         };
         let is_directory = FileType::from_raw_mode(stat.st_mode).is_dir();
         let size = u64::try_from(stat.st_size).unwrap_or_default();
         if has_rules && rules.leave_out(&directory.path_of(name), is_directory) {
-            if is_directory {
-                add(&run.counts.excluded_directories, 1);
-            } else {
-                add(&run.counts.excluded_files, 1);
-                add(&run.counts.excluded_size, size);
+            // The first listing has counted it, unless it is new.
+            if !is_again {
+                count_excluded(run, is_directory, size);
             }
             return;
         }
         let refuse = |why: String| {
+            tell();
             let path = directory.shown_path_of(name);
             run.note(|notes, most| notes.refused.add(path, why, most));
         };
@@ -150,14 +215,27 @@ fn list(run: &Run, directory: &Directory, above: &Arc<Rules>) -> Result<(Vec<Ent
                 }
                 entries.push(entry);
             }
-            Err(kind) => note_special(run, directory, name, kind),
+            Err(kind) => {
+                tell();
+                note_special(run, directory, name, kind);
+            }
         }
     })?;
     if let Some(failed) = cut {
         directory.fail_itself(run, &failed);
     }
     entries.sort_unstable_by(|a, b| a.sort_key().cmp(&b.sort_key()));
-    Ok((entries, rules))
+    Ok(entries)
+}
+
+/// Counts an entry that rules leave out.
+fn count_excluded(run: &Run, is_directory: bool, size: u64) {
+    if is_directory {
+        add(&run.counts.excluded_directories, 1);
+    } else {
+        add(&run.counts.excluded_files, 1);
+        add(&run.counts.excluded_size, size);
+    }
 }
 
 /// Tells of an entry that no snapshot can have.
@@ -184,11 +262,12 @@ enum Batch {
     Long(usize),
 }
 
-/// Counts what is taken over, and says what is to be done with the rest: files, and directories by their places.
-fn plan(run: &Run, entries: &[Entry]) -> (Vec<Batch>, Vec<usize>) {
+/// Counts what is taken over, and says what is to be done with the rest: files, and directories by their places. The place of
+/// the first entry is `from`.
+fn plan(run: &Run, entries: &[Entry], from: usize) -> (Vec<Batch>, Vec<usize>) {
     let (mut batches, mut directories) = (Vec::new(), Vec::new());
     let (mut small, mut bytes) = (Vec::new(), 0);
-    for (at, entry) in entries.iter().enumerate() {
+    for (at, entry) in (from..).zip(entries) {
         match entry.kind {
             Kind::Directory => directories.push(at),
             _ if entry.object.is_some() => {

@@ -174,7 +174,7 @@ fn make_password(file: &Path) -> Result<()> {
     let mut bytes = Zeroizing::new([0_u8; PASSWORD_BYTES]);
     random()(&mut *bytes);
     let mut password = Zeroizing::new([0_u8; 2 * PASSWORD_BYTES]);
-    hex::encode_to_slice(&*bytes, &mut *password).with_context(attempt)?;
+    hex::encode_to_slice(bytes.as_slice(), &mut *password).with_context(attempt)?;
     let opened = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file);
     let mut opened = match opened {
         Err(e) if e.kind() == ErrorKind::AlreadyExists => bail!("{} was made meanwhile: try again", file.display()),

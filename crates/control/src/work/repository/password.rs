@@ -98,7 +98,7 @@ async fn choose(context: &Context, location: &BackupStorageLocation) -> Result<P
         secret = SECRET_REPOSITORY,
         "a random password of repositories is made: keep a copy of the Secret elsewhere"
     );
-    Ok(Password::new(URL_SAFE_NO_PAD.encode(*bytes)))
+    Ok(Password::new(URL_SAFE_NO_PAD.encode(bytes.as_slice())))
 }
 
 /// Velero's password, when it opens this repository.

@@ -11,6 +11,7 @@ use lifeboat_kopia::crypto::Password;
 use lifeboat_kopia::format::repository::NewRepository;
 use lifeboat_kopia::format::snapshot::Source;
 use lifeboat_kopia::format::time::UnixNanos;
+use lifeboat_kopia::snapshot::entries as children;
 use lifeboat_kopia::{Clock, OpenOptions, Random, Repository, WriteOptions};
 use std::fs::{File, create_dir, remove_dir_all, remove_file, rename, write as write_file};
 use std::io::Write;
@@ -60,6 +61,137 @@ fn names(named: &Named) -> Vec<(&str, &str)> {
     names
 }
 
+/// The reason for which an entry is gone.
+const DELETED: &str = "it was deleted or renamed before it was read";
+
+/// What a walk lists of a directory first.
+fn list_all(run: &Run, directory: &Directory) -> ListedDirectory {
+    let (entries, rules) = list(run, directory, &Arc::new(Rules::default())).unwrap();
+    ListedDirectory { entries, rules }
+}
+
+fn root(run: &Run, folder: &Path) -> Arc<Directory> {
+    Root::open(run, folder).unwrap().directory().clone()
+}
+
+/// The first entry of a directory, which is one as well, and is listed.
+fn first_below(run: &Run, above: &Arc<Directory>) -> (Arc<Directory>, ListedDirectory) {
+    let entry = list_all(run, above).entries.first().unwrap().clone();
+    let directory = Arc::new(Directory::below(above, &entry, run).unwrap());
+    let listed = list_all(run, &directory);
+    (directory, listed)
+}
+
+/// The names of a directory that is saved, in their order there, with their lengths.
+async fn saved(run: &Run, object: &ObjectId) -> Vec<(String, u64)> {
+    run.flush().await.unwrap();
+    let contents = run.writer.repository().contents();
+    contents.refresh().await.unwrap();
+    let found: Vec<_> = children(contents, object).try_collect().await.unwrap();
+    found.into_iter().map(|child| (child.entry.name.to_string(), child.entry.size)).collect()
+}
+
+fn names_of(expected: &[(&str, u64)]) -> Vec<(String, u64)> {
+    expected.iter().map(|(name, size)| ((*name).to_owned(), *size)).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_renamed_in_its_directory_is_saved_under_its_new_name() {
+    let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let at = |name: &str| folder.path().join(name);
+    for name in ["b", "file.tmp", "z"] {
+        write_file(at(name), name).unwrap();
+    }
+    for name in ["block-1", "block-2", "block-3.tmp"] {
+        create_dir(at(name)).unwrap();
+        write_file(at(name).join("chunk"), name).unwrap();
+    }
+    let run = begin(scratch.path()).await;
+    let directory = root(&run, folder.path());
+    let listed = list_all(&run, &directory);
+    for name in ["block-1", "block-2"] {
+        remove_dir_all(at(name)).unwrap();
+    }
+    rename(at("block-3.tmp"), at("block-3")).unwrap();
+    rename(at("file.tmp"), at("file")).unwrap();
+    rename(at("z"), at("a")).unwrap();
+    let (object, summary) = save_listed(&run, &directory, listed, &[]).await.unwrap();
+    assert_eq!((summary.files, summary.directories, summary.failed), (4, 2, 0));
+    // The order of the format is kept: directories first, each part by name.
+    let expected = [("block-3", 0), ("a", 1), ("b", 1), ("file", 8)];
+    assert_eq!(saved(&run, &object).await, names_of(&expected));
+    let below = directory.state().entries.iter().find(|entry| entry.name() == "block-3").and_then(|entry| entry.object);
+    assert_eq!(saved(&run, &below.unwrap()).await, names_of(&[("chunk", 11)]));
+    run.note(|notes, _| {
+        let vanished = ["block-1", "block-2", "block-3.tmp", "file.tmp", "z"].map(|name| (name, DELETED));
+        assert_eq!((names(&notes.vanished), notes.failed.count), (vanished.to_vec(), 0));
+    });
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_a_directory_was_deleted_the_one_above_is_listed_again() {
+    let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let at = |name: &str| folder.path().join(name);
+    create_dir(at("block")).unwrap();
+    write_file(at("block").join("chunk"), "x").unwrap();
+    let run = begin(scratch.path()).await;
+    let above = root(&run, folder.path());
+    let (directory, listed) = first_below(&run, &above);
+    create_dir(at("other")).unwrap();
+    rename(at("block").join("chunk"), at("other").join("chunk")).unwrap();
+    remove_dir_all(at("block")).unwrap();
+    let (_, summary) = save_listed(&run, &directory, listed, &[]).await.unwrap();
+    assert_eq!((summary.files, summary.failed, above.state().is_stale), (0, 0, true));
+    run.note(|notes, _| assert_eq!(names(&notes.vanished), [("block/chunk", DELETED)]));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_directory_that_is_another_one_when_it_is_opened_again_fails() {
+    for (is_replaced, why) in [
+        (true, "another program has replaced it meanwhile"),
+        (false, "cannot open it again: No such file or directory (os error 2)"),
+    ] {
+        let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let at = |name: &str| folder.path().join(name);
+        create_dir(at("directory")).unwrap();
+        write_file(at("directory").join("file"), "x").unwrap();
+        let run = begin(scratch.path()).await;
+        let above = root(&run, folder.path());
+        let (directory, listed) = first_below(&run, &above);
+        directory.close();
+        rename(at("directory"), at("away")).unwrap();
+        if is_replaced {
+            create_dir(at("directory")).unwrap();
+        }
+        let (_, summary) = save_listed(&run, &directory, listed, &[]).await.unwrap();
+        assert_eq!((summary.files, summary.failed), (0, 1));
+        run.note(|notes, _| {
+            assert_eq!((names(&notes.failed), notes.vanished.count), (vec![("directory/file", why)], 0));
+        });
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_listing_tells_nothing_twice() {
+    let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let at = |name: &str| folder.path().join(name);
+    let _socket = std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
+    for name in ["file", "kept"] {
+        write_file(at(name), name).unwrap();
+    }
+    let run = begin(scratch.path()).await;
+    let directory = root(&run, folder.path());
+    let listed = list_all(&run, &directory);
+    remove_file(at("file")).unwrap();
+    let (object, summary) = save_listed(&run, &directory, listed, &[]).await.unwrap();
+    assert_eq!((summary.files, summary.failed), (1, 0));
+    assert_eq!(saved(&run, &object).await, names_of(&[("kept", 4)]));
+    run.note(|notes, _| {
+        assert_eq!((names(&notes.special), notes.special.count), (vec![("socket", "it is a socket")], 1));
+        assert_eq!((names(&notes.vanished), notes.vanished.count), (vec![("file", DELETED)], 1));
+    });
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_goes_after_the_list_is_told_and_fails_nothing() {
     let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -78,12 +210,8 @@ async fn what_goes_after_the_list_is_told_and_fails_nothing() {
     }
     let run = begin(scratch.path()).await;
     let root = || Root::open(&run, folder.path()).unwrap().directory().clone();
-    let list_all = |root: &Arc<Directory>| {
-        let (entries, rules) = list(&run, root, &Arc::new(Rules::default())).unwrap();
-        ListedDirectory { entries, rules }
-    };
     let before = root();
-    let (first, summary) = save_listed(&run, &before, list_all(&before), &[]).await.unwrap();
+    let (first, summary) = save_listed(&run, &before, list_all(&run, &before), &[]).await.unwrap();
     assert_eq!((summary.files, summary.symlinks, summary.directories), (9, 2, 4));
     run.flush().await.unwrap();
     run.writer.repository().contents().refresh().await.unwrap();
@@ -92,7 +220,7 @@ async fn what_goes_after_the_list_is_told_and_fails_nothing() {
         File::options().append(true).open(at(name)).unwrap().write_all(b"more").unwrap();
     }
     let after = root();
-    let listed = list_all(&after);
+    let listed = list_all(&run, &after);
     for name in ["deleted", "now-a-link", "now-a-directory", "long", "long-now-a-link", "link", "link-now-a-file"] {
         remove_file(at(name)).unwrap();
     }
@@ -109,9 +237,9 @@ async fn what_goes_after_the_list_is_told_and_fails_nothing() {
     rename(at("moved"), at("away")).unwrap();
     let (_, summary) = save_listed(&run, &after, listed, &[first]).await.unwrap();
     // Symlinks are as they were, and taken over from the first: nobody has looked at them again.
-    assert_eq!((summary.files, summary.symlinks, summary.directories, summary.failed), (1, 2, 1, 0));
-    let (deleted, replaced) =
-        ("it was deleted before it was read", "another program has put something else into its place");
+    // What has come into the place of others is saved: two symlinks, a file, and two directories, of which one has a file.
+    assert_eq!((summary.files, summary.symlinks, summary.directories, summary.failed), (3, 4, 3, 0));
+    let (deleted, replaced) = (DELETED, "another program has put something else into its place");
     run.note(|notes, _| {
         let expected = [
             ("deleted", deleted),
@@ -129,12 +257,12 @@ async fn what_goes_after_the_list_is_told_and_fails_nothing() {
     assert_eq!((run.stats().error_count, run.stats().ignored_error_count), (0, 0));
     // Without a snapshot before it there are symlinks to read, which are gone as well.
     let mut entries = after.state().entries.clone();
-    entries.retain(|entry| entry.kind == Kind::Symlink);
+    entries.retain(|entry| entry.kind == Kind::Symlink && entry.name.starts_with(b"link"));
     for entry in &mut entries {
         entry.object = None;
     }
     let links = ListedDirectory { entries, rules: Arc::default() };
     let (_, summary) = save_listed(&run, &root(), links, &[]).await.unwrap();
-    assert_eq!((summary.symlinks, summary.failed), (0, 0));
+    assert_eq!((summary.files, summary.symlinks, summary.failed), (4, 2, 0));
     run.note(|notes, _| assert_eq!((notes.vanished.count, notes.failed.count), (10, 0)));
 }
