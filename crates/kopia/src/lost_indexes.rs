@@ -79,5 +79,8 @@ async fn indexed_packs(blobs: &Blobs) -> Result<Vec<BlobInfo>, KopiaError> {
             }
         }
     }
-    Ok(without_session.into_iter().chain(sessions.into_values()).collect())
+    let mut packs: Vec<BlobInfo> = without_session.into_iter().chain(sessions.into_values()).collect();
+    // Those of a repository that was here before are older.
+    packs.sort_by_key(|pack| std::cmp::Reverse(pack.modified));
+    Ok(packs)
 }

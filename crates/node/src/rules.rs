@@ -318,7 +318,7 @@ fn accepted(at: &Situation<'_>) -> Step {
     let begun = pod.made.map_or(accepted, |made| made.max(accepted));
     let (since, limit, reason) = match &pod.scheduling {
         Scheduling::Unschedulable(why) if !is_about_storage(why) => {
-            (accepted, PLACE_LIMIT.max(at.prepare_timeout), format!("its pod waits for a node: {why}"))
+            (begun, PLACE_LIMIT.max(at.prepare_timeout), format!("its pod waits for a node: {why}"))
         }
         Scheduling::Unschedulable(why) => (begun, at.prepare_timeout, format!("its pod waits for its volume: {why}")),
         Scheduling::Scheduled(scheduled) => {

@@ -1,6 +1,6 @@
 //! A directory that is being saved.
 
-use super::entry::{Entry, Kind, gone};
+use super::entry::{DELETED, Entry, Kind, gone};
 use super::policies::Settings;
 use super::run::Run;
 use crate::failure::Failed;
@@ -53,7 +53,9 @@ pub(super) struct State {
     /// True where its listing does not hold any more: what has vanished of it may be there under another name.
     pub(super) is_stale: bool,
     /// The names of entries that have vanished.
-    vanished: BTreeSet<Box<[u8]>>,
+    pub(super) vanished: BTreeSet<Box<[u8]>>,
+    /// The names of directories below that are not at their places any more: others may be.
+    moved: BTreeSet<Box<[u8]>>,
     /// The names of what was listed and is not among the entries, and was told.
     pub(super) told: BTreeSet<Box<[u8]>>,
     /// Directories below that are being saved, by their place among the entries. Their tasks have them, so that all go when a
@@ -83,7 +85,17 @@ impl State {
         if self.entries.is_empty() {
             self.entries = entries;
         } else {
-            self.late_from = Some(self.first_listed());
+            let first = self.first_listed();
+            self.late_from = Some(first);
+            for late in entries.iter().filter(|late| self.moved.contains(late.name().as_bytes())) {
+                // It stands in the place of the one that was there.
+                let key = Entry::key(Kind::Directory, late.name().as_bytes());
+                let found =
+                    self.entries.get(..first).unwrap_or_default().binary_search_by(|one| one.sort_key().cmp(&key));
+                if let Some(entry) = found.ok().and_then(|at| self.entries.get_mut(at)) {
+                    (entry.object, entry.summary) = (None, None);
+                }
+            }
             self.entries.reserve_exact(entries.len());
             self.entries.extend(entries);
         }
@@ -94,7 +106,7 @@ impl State {
         self.late_from.unwrap_or(self.entries.len())
     }
 
-    /// True where the first listing had an entry of this name, and that has not vanished.
+    /// True where the first listing had an entry of this name, and that has neither vanished nor moved.
     pub(super) fn has(&self, name: &[u8]) -> bool {
         let listed = self.entries.get(..self.first_listed()).unwrap_or_default();
         let is_listed = |kind| {
@@ -102,7 +114,7 @@ impl State {
             listed.binary_search_by(|entry| entry.sort_key().cmp(&key)).is_ok()
         };
         let is_entry = is_listed(Kind::Directory) || is_listed(Kind::File);
-        self.told.contains(name) || is_entry && !self.vanished.contains(name)
+        self.told.contains(name) || is_entry && !self.vanished.contains(name) && !self.moved.contains(name)
     }
 }
 
@@ -135,6 +147,7 @@ impl Directory {
             late_from: None,
             is_stale: false,
             vanished: BTreeSet::new(),
+            moved: BTreeSet::new(),
             told: BTreeSet::new(),
             below: Vec::new(),
             uploads: Vec::new(),
@@ -221,17 +234,24 @@ impl Directory {
     }
 
     /// Has the directory above listed once more where this one is not at its place any more: whoever deleted it may have put
-    /// its files into another directory first.
-    pub(super) fn look_for_itself(&self, run: &Run) {
-        let Some(above) = &self.above else { return };
+    /// its files into another directory first. Returns false there; true where nobody knows, and for the root.
+    pub(super) fn look_for_itself(&self, run: &Run) -> bool {
+        let Some(above) = &self.above else { return true };
         let place = *self.place.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_there = above.file(run).is_ok_and(|file| {
-            let stat = statat(&*file, self.name.as_os_str(), AtFlags::SYMLINK_NOFOLLOW);
-            stat.is_ok_and(|stat| Some(Identity::of(&stat)) == place)
-        });
-        if !is_there {
+        let Ok(file) = above.file(run) else {
             above.state().is_stale = true;
+            return true;
+        };
+        let is_there = match statat(&*file, self.name.as_os_str(), AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => Some(Identity::of(&stat)) == place,
+            Err(error) => error != Errno::NOENT,
+        };
+        if !is_there {
+            let mut above = above.state();
+            above.is_stale = true;
+            above.moved.insert(self.name.as_bytes().into());
         }
+        is_there
     }
 
     /// Closes it; nothing below it is needed any more.
@@ -263,12 +283,19 @@ impl Directory {
     pub(super) fn fail(&self, run: &Run, name: &OsStr, failed: &Failed, is_passed_over: bool) {
         let path = self.shown_path_of(name);
         let Failed::Gone(why) = failed else { return self.record(run, &path, failed, is_passed_over) };
-        {
+        let is_new = {
             let mut state = self.state();
             state.is_stale = true;
-            state.vanished.insert(name.as_bytes().into());
+            state.vanished.insert(name.as_bytes().into())
+        };
+        if is_new {
+            run.note(|notes, most| notes.vanished.add(path, *why, most));
         }
-        run.note(|notes, most| notes.vanished.add(path, *why, most));
+    }
+
+    /// Records that the directory itself has vanished.
+    pub(super) fn vanish_itself(&self, run: &Run) {
+        run.note(|notes, most| notes.vanished.add(self.shown().to_owned(), DELETED, most));
     }
 
     fn record(&self, run: &Run, path: &str, failed: &Failed, is_passed_over: bool) {

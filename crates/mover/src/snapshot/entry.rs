@@ -12,7 +12,7 @@ use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 
 /// The reasons for which an entry is gone.
-const DELETED: &str = "it was deleted or renamed before it was read";
+pub(super) const DELETED: &str = "it was deleted or renamed before it was read";
 pub(super) const REPLACED: &str = "another program has put something else into its place";
 
 /// The kinds of entries that a snapshot has.

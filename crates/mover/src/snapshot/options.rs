@@ -100,8 +100,8 @@ pub struct SnapshotReport {
     pub passed_over: Named,
     /// Files that were changed both times while they were read: the snapshot has them as they were read last.
     pub changed: Named,
-    /// Entries that were deleted or replaced after their directory was listed and before they were read: they are not in the
-    /// snapshot, as if they had gone a moment before.
+    /// Entries that were deleted, renamed or replaced after their directory was listed and before they were read: they are not in the
+    /// snapshot under these names.
     pub vanished: Named,
     /// The numbers of entries with hard links, access control lists and extended attributes, which no snapshot has.
     pub lost_attributes: LostAttributes,

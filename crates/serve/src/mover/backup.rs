@@ -175,7 +175,10 @@ fn differences(report: &SnapshotReport, most: usize) -> Vec<String> {
             "directories say of themselves that they are caches, and are in the snapshot without what is in them",
         ),
         (&report.refused, "entries are left out by the policy"),
-        (&report.vanished, "entries were deleted or replaced while the volume was read, and are not in the snapshot"),
+        (
+            &report.vanished,
+            "entries were deleted, renamed or replaced while the volume was read, and are not in the snapshot under these names",
+        ),
     ];
     let sentence = |(entries, text): (&Named, &str)| {
         let first = entries.first.get(..most).unwrap_or(&entries.first);
@@ -246,7 +249,7 @@ mod tests {
         let expected = [
             "4 files changed while they were read: the snapshot has them as they were read last: a: it was changed each time \
              while it was read; b: it was changed each time while it was read; and 2 more",
-            "3 entries were deleted or replaced while the volume was read, and are not in the snapshot: log.1: it was deleted \
+            "3 entries were deleted, renamed or replaced while the volume was read, and are not in the snapshot under these names: log.1: it was deleted \
              before it was read; log.2: it was deleted before it was read; and 1 more",
             "1204 names are hard links: each comes back as a separate file",
         ];

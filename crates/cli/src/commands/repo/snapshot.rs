@@ -143,7 +143,10 @@ fn sorts(report: &SnapshotReport) -> [(Sort, &Named); 7] {
         (sort("failed", "error", "that could not be read: they are not in the snapshot"), &report.failed),
         (sort("passedOver", "warning", "that could not be read, and that the policy passes over"), &report.passed_over),
         (sort("changed", "warning", "that were changed while they were read"), &report.changed),
-        (sort("vanished", "left out", "that were deleted or replaced while the snapshot was taken"), &report.vanished),
+        (
+            sort("vanished", "left out", "that were deleted, renamed or replaced while the snapshot was taken"),
+            &report.vanished,
+        ),
         (sort("special", "left out", "that are sockets, pipes or devices"), &report.special),
         (sort("caches", "left out", "caches: the directories are in the snapshot, and empty"), &report.caches),
         (sort("refused", "left out", "that the policy refuses"), &report.refused),

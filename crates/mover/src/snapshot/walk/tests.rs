@@ -146,6 +146,49 @@ async fn where_a_directory_was_deleted_the_one_above_is_listed_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_directory_that_was_made_anew_is_saved_as_it_is_now() {
+    let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let at = |name: &str| folder.path().join(name);
+    create_dir(at("index")).unwrap();
+    write_file(at("index").join("old"), "x").unwrap();
+    let run = begin(scratch.path()).await;
+    let above = root(&run, folder.path());
+    let ListedDirectory { entries, rules } = list_all(&run, &above);
+    above.state().add_entries(entries);
+    let (directory, listed) = first_below(&run, &above);
+    remove_dir_all(at("index")).unwrap();
+    create_dir(at("index")).unwrap();
+    write_file(at("index").join("new"), "xyz").unwrap();
+    let itself = directory.state().itself.clone();
+    let (object, summary) = save_listed(&run, &directory, listed, &[]).await.unwrap();
+    above.finish_below(0, itself, object, summary);
+    let entries = list_again(&run, &above, &rules).unwrap();
+    save_entries(&run, &above, ListedDirectory { entries, rules }, &[]).await.unwrap();
+    let (object, summary) = write(&run, &above, Unfinished::default()).await.unwrap();
+    assert_eq!((summary.files, summary.size, summary.failed), (1, 3, 0));
+    assert_eq!(saved(&run, &object).await, names_of(&[("index", 0)]));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_directory_whose_files_were_read_may_go() {
+    let (folder, scratch) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let at = |name: &str| folder.path().join(name);
+    create_dir(at("directory")).unwrap();
+    write_file(at("directory").join("gone"), "x").unwrap();
+    let run = begin(scratch.path()).await;
+    let above = root(&run, folder.path());
+    let (directory, ListedDirectory { entries, rules }) = first_below(&run, &above);
+    directory.state().add_entries(entries);
+    directory.fail(&run, OsStr::new("gone"), &Failed::Gone(DELETED), false);
+    directory.close();
+    rename(at("directory"), at("away")).unwrap();
+    assert_eq!(list_again(&run, &directory, &rules).unwrap().len(), 0);
+    run.note(|notes, _| {
+        assert_eq!(names(&notes.vanished), [("directory", DELETED), ("directory/gone", DELETED)]);
+    });
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_directory_that_is_another_one_when_it_is_opened_again_fails() {
     for (is_replaced, why) in [
         (true, "another program has replaced it meanwhile"),

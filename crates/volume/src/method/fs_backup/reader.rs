@@ -218,7 +218,7 @@ impl Readers {
         let NamespacedName { namespace, name } = pod;
         let (begun, [mut pause, longest]) = (Instant::now(), PAUSES);
         let mut wait = PlaceWait::new(self.settings.resource_timeout);
-        let mut why = String::new();
+        let (mut why, mut has_waiting_place) = (String::new(), false);
         loop {
             match self.cluster.get(&pods(), Some(namespace), name).await {
                 Ok(found) => {
@@ -235,9 +235,12 @@ impl Readers {
                             if wait.look(begun.elapsed(), is_about_room(&waits)) {
                                 let fields = [("pod", &*format!("{namespace}/{name}")), ("scheduler", &waits)];
                                 self.operation.journal.info("No node has room for a reader pod", &fields);
-                                if let Ok(waiting) = self.waiting.try_acquire() {
-                                    *place = waiting;
-                                }
+                            }
+                            if !has_waiting_place
+                                && is_about_room(&waits)
+                                && let Ok(waiting) = self.waiting.try_acquire()
+                            {
+                                (*place, has_waiting_place) = (waiting, true);
                             }
                             why = waits;
                         }
