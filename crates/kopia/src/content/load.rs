@@ -114,7 +114,7 @@ impl Contents {
     /// Returns true if a pack is one of this repository: its keys open the index at its end.
     ///
     /// # Errors
-    /// Those of the bucket, but for a pack that is gone.
+    /// Errors of the bucket, but for a pack that is gone.
     pub(crate) async fn owns_pack(&self, pack: &BlobInfo) -> Result<bool, KopiaError> {
         match recovery::read_local_index(&self.inner.blobs, &self.inner.crypto, pack).await {
             Ok(_) => Ok(true),

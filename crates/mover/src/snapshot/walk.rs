@@ -144,8 +144,8 @@ fn list(run: &Run, directory: &Directory, above: &Arc<Rules>) -> Result<(Vec<Ent
         return Ok((Vec::new(), above.clone()));
     }
     let rules = Rules::of_directory(above, &directory.path, own, &file, &mut |text| run.warn(text));
-    let look = Look { file: &file, device: Identity::of(&stat).device(), rules: &rules, is_again: false };
-    let entries = list_entries(run, directory, &look)?;
+    let listing = Listing { file: &file, device: Identity::of(&stat).device(), rules: &rules, is_again: false };
+    let entries = list_entries(run, directory, &listing)?;
     Ok((entries, rules))
 }
 
@@ -154,8 +154,8 @@ fn list_again(run: &Run, directory: &Directory, rules: &Rules) -> Result<Vec<Ent
     let is_at_its_place = directory.look_for_itself(run);
     let listed = directory.file(run).and_then(|file| {
         let stat = fstat(&*file).map_err(Failed::to("look at it"))?;
-        let look = Look { file: &file, device: Identity::of(&stat).device(), rules, is_again: true };
-        list_entries(run, directory, &look)
+        let listing = Listing { file: &file, device: Identity::of(&stat).device(), rules, is_again: true };
+        list_entries(run, directory, &listing)
     });
     match listed {
         // All that it had first is dealt with, and the directory above is listed once more for what came in its place.
@@ -167,18 +167,18 @@ fn list_again(run: &Run, directory: &Directory, rules: &Rules) -> Result<Vec<Ent
     }
 }
 
-/// A look at the entries of a directory.
-struct Look<'a> {
+/// A listing of the entries of a directory.
+struct Listing<'a> {
     file: &'a File,
     device: u64,
     rules: &'a Rules,
-    /// True for the second look, which passes over what the first one had, and does not count once more what rules leave out.
+    /// True for the second one, which passes over what the first one had, and does not count once more what rules leave out.
     is_again: bool,
 }
 
 /// Lists the entries, sorted. Those that cannot be looked at, and those that no snapshot has, are told.
-fn list_entries(run: &Run, directory: &Directory, look: &Look<'_>) -> Result<Vec<Entry>, Failed> {
-    let Look { file, device, rules, is_again } = *look;
+fn list_entries(run: &Run, directory: &Directory, listing: &Listing<'_>) -> Result<Vec<Entry>, Failed> {
+    let Listing { file, device, rules, is_again } = *listing;
     let has_rules = !rules.is_empty();
     let mut entries = Vec::new();
     let cut = each(file, |name, stat| {

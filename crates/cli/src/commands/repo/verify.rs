@@ -152,7 +152,7 @@ impl VerifyArgs {
 struct SnapshotNotes {
     /// The number of all.
     count: usize,
-    /// Those that are printed.
+    /// Notes that are printed.
     first: Vec<String>,
 }
 

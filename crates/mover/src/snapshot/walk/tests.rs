@@ -64,7 +64,7 @@ fn names(named: &Named) -> Vec<(&str, &str)> {
 /// The reason for which an entry is gone.
 const DELETED: &str = "it was deleted or renamed before it was read";
 
-/// What a walk lists of a directory first.
+/// Lists a directory as a walk does first.
 fn list_all(run: &Run, directory: &Directory) -> ListedDirectory {
     let (entries, rules) = list(run, directory, &Arc::new(Rules::default())).unwrap();
     ListedDirectory { entries, rules }
