@@ -132,8 +132,8 @@ mod tests {
         let why =
             r#"error to unmarshall configs from c: movers.podSecurity "strict" is neither default nor restricted"#;
         assert_eq!(read(r#"{"movers": {"podSecurity": "strict"}}"#), Err(why.to_owned()));
-        let warning = "the key movers.podSecurty is not known and has no effect";
-        assert_eq!(read(r#"{"movers": {"podSecurty": "restricted"}}"#), Ok(vec![warning.to_owned()]));
+        let warning = "the key movers.podSecurityMode is not known and has no effect";
+        assert_eq!(read(r#"{"movers": {"podSecurityMode": "restricted"}}"#), Ok(vec![warning.to_owned()]));
         assert_eq!(read(r#"{"movers": {"podSecurity": "restricted"}}"#), Ok(Vec::new()));
     }
 }
