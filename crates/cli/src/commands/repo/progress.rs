@@ -6,18 +6,28 @@ use std::time::Duration;
 /// Counts, the rate, and the time that is left where the most that there is to do is known.
 pub(super) fn describe(totals: &WalkTotals, elapsed: Duration) -> String {
     let WalkTotals { snapshots, expected_snapshots, directories, files, .. } = totals;
-    let mebibytes = |bytes: f64| format!("{:.1} MiB", bytes / f64::from(1 << 20));
     let seconds = elapsed.as_secs_f64().max(f64::EPSILON);
     let (bytes, rate) = (mebibytes(totals.bytes as f64), mebibytes(totals.bytes as f64 / seconds));
     let (done, most) = match totals.expected_bytes {
         0 => (totals.contents, totals.expected_contents),
         most => (totals.bytes, most),
     };
-    let left = most.saturating_sub(done) as f64 / (done as f64 / seconds);
-    let left = if left.is_finite() && left >= 1.0 { format!(", at most {left:.0} s left") } else { String::new() };
+    let left = time_left(most.saturating_sub(done), done as f64 / seconds, "at most ");
     format!(
         "{snapshots} of {expected_snapshots} snapshots, {directories} directories, {files} files, {bytes}, {rate}/s{left}"
     )
+}
+
+/// A number of bytes, or of bytes in a second.
+pub(super) fn mebibytes(bytes: f64) -> String {
+    format!("{:.1} MiB", bytes / f64::from(1 << 20))
+}
+
+/// The time for the rest at a rate in a second, as the end of a line, with a word before it; empty below a second, and where nothing is
+/// known.
+pub(super) fn time_left(rest: u64, rate: f64, word: &str) -> String {
+    let left = rest as f64 / rate;
+    if left.is_finite() && left >= 1.0 { format!(", {word}{left:.0} s left") } else { String::new() }
 }
 
 #[cfg(test)]

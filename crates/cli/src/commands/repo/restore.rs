@@ -2,6 +2,7 @@
 
 use super::choice::SnapshotSourceArgs;
 use super::gaps::SnapshotGaps;
+use super::progress::{mebibytes, time_left};
 use super::source::FoundEntry;
 use super::{RepositoryArgs, SnapshotPath};
 use anyhow::{Context, Result};
@@ -218,13 +219,11 @@ fn warnings(report: &RestoreReport) -> Vec<String> {
 fn describe(totals: &Totals, elapsed: Duration) -> String {
     let bytes = totals.bytes_written + totals.bytes_unchanged;
     let rate = bytes as f64 / elapsed.as_secs_f64().max(f64::EPSILON);
-    let mebibytes = |bytes: f64| format!("{:.1} MiB", bytes / f64::from(1 << 20));
     let (done, rate_text) = (mebibytes(bytes as f64), mebibytes(rate));
     if totals.expected_bytes == 0 && totals.expected_files == 0 {
         return format!("{} files, {done}, {rate_text}/s", totals.files);
     }
-    let left = totals.expected_bytes.saturating_sub(bytes) as f64 / rate;
-    let left = if left.is_finite() && left >= 1.0 { format!(", {left:.0} s left") } else { String::new() };
+    let left = time_left(totals.expected_bytes.saturating_sub(bytes), rate, "");
     format!(
         "{} of {} files, {done} of {}, {rate_text}/s{left}",
         totals.files,

@@ -1,6 +1,7 @@
 //! `lifeboat repo snapshot`.
 
 use super::identity::{VELERO, host, path, user};
+use super::progress::{mebibytes, time_left};
 use super::{RepositoryArgs, kopia_clock, write_options};
 use anyhow::{Context, Result};
 use clap::Args;
@@ -213,14 +214,12 @@ fn value(report: &SnapshotReport) -> Value {
 fn describe(totals: &Totals, elapsed: Duration) -> String {
     let bytes = totals.bytes_read + totals.bytes_unchanged;
     let rate = bytes as f64 / elapsed.as_secs_f64().max(f64::EPSILON);
-    let mebibytes = |bytes: f64| format!("{:.1} MiB", bytes / f64::from(1 << 20));
     let done = format!("{} files, {}, {}/s", totals.files, mebibytes(bytes as f64), mebibytes(rate));
     let expected = totals.expected_bytes;
     if expected <= bytes {
         return done;
     }
-    let left = (expected - bytes) as f64 / rate;
-    let left = if left.is_finite() && left >= 1.0 { format!(", about {left:.0} s left") } else { String::new() };
+    let left = time_left(expected - bytes, rate, "about ");
     format!("{done}, last time {}{left}", mebibytes(expected as f64))
 }
 
