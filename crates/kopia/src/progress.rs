@@ -61,3 +61,8 @@ impl WalkProgress {
 pub(crate) fn add(counter: &AtomicU64, more: u64) {
     counter.fetch_add(more, Ordering::Relaxed);
 }
+
+/// Subtracts from a counter, down to 0.
+pub(crate) fn subtract(counter: &AtomicU64, less: u64) {
+    let _ = counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| Some(count.saturating_sub(less)));
+}

@@ -1,24 +1,28 @@
 //! Proof that snapshots can be restored: that everything which they reach is there, and that what is read is what was
 //! written.
 
+mod notes;
 mod report;
+mod sink;
 mod walk;
 
 use crate::KopiaError;
 use crate::Repository;
 use crate::content::index_set::IndexSet;
 use crate::content::read_plan::{Wanted, read};
-use crate::progress::{WalkProgress, add};
+use crate::progress::add;
 use crate::snapshot::Snapshot;
 use crate::tasks::blocking;
 use futures::stream::unfold;
-use report::{FilePath, Progress};
+use sink::{Progress, WantedBy};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::mpsc;
 use walk::Walk;
 
+pub use notes::VerifyNotes;
 pub use report::{Problem, VerifyOptions, VerifyReport};
+pub use sink::VerifyState;
 
 /// Contents that wait to be read.
 const WAITING: usize = 4096;
@@ -35,17 +39,19 @@ impl Repository {
         options: VerifyOptions,
         on_problem: impl Fn(Problem) + Send + Sync + 'static,
     ) -> Result<VerifyReport, KopiaError> {
-        self.verify_with_progress(options, Arc::default(), on_problem).await
+        self.verify_with(options, VerifyState::default(), on_problem).await
     }
 
-    /// Verifies snapshots as [`Repository::verify`] does, with counters that others may look at meanwhile.
+    /// Verifies snapshots as [`Repository::verify`] does, with counters that others may look at meanwhile, and with notes by which it
+    /// goes on where it was cut off: directories, indexes and the lengths of packs are looked at again, and of the contents
+    /// of files those without a note are read.
     ///
     /// # Errors
     /// As [`Repository::verify`].
-    pub async fn verify_with_progress(
+    pub async fn verify_with(
         &self,
         options: VerifyOptions,
-        progress: Arc<WalkProgress>,
+        state: VerifyState,
         on_problem: impl Fn(Problem) + Send + Sync + 'static,
     ) -> Result<VerifyReport, KopiaError> {
         let mut snapshots = self.snapshots().await?;
@@ -56,16 +62,15 @@ impl Repository {
             }
             snapshots.retain(|snapshot| chosen.contains(&snapshot.id));
         }
-        add(&progress.expected_snapshots, snapshots.len() as u64);
+        add(&state.progress.expected_snapshots, snapshots.len() as u64);
         if options.files_percent > 0.0 {
             let set = self.contents().index_set();
             let stored = blocking(move || data_bytes(&set)).await?;
             let share = (options.files_percent / 100.0).clamp(0.0, 1.0);
-            add(&progress.expected_bytes, (stored.min(logical_bytes(&snapshots)) as f64 * share) as u64);
+            add(&state.progress.expected_bytes, (stored.min(logical_bytes(&snapshots)) as f64 * share) as u64);
         }
-        let on_problem = Box::new(on_problem);
-        let progress = Arc::new(Progress { on_problem, counts: progress, packs_without_index: AtomicU64::new(0) });
-        let (to_reader, wanted) = mpsc::channel::<Wanted<Arc<FilePath>>>(WAITING);
+        let progress = Arc::new(Progress::new(state, Box::new(on_problem)));
+        let (to_reader, wanted) = mpsc::channel::<Wanted<WantedBy>>(WAITING);
         let wanted = unfold(wanted, |mut wanted| async move { Some((Ok(wanted.recv().await?), wanted)) });
         let reading = read(self.contents(), wanted, options.limits, progress.clone());
         let walking = async {
@@ -73,16 +78,21 @@ impl Repository {
             walk.run(snapshots).await
         };
         futures::future::try_join(walking, reading).await?;
-        let totals = progress.counts.totals();
+        if let Some(notes) = &progress.notes {
+            notes.remove();
+        }
+        let (totals, count) = (progress.counts.totals(), |counter: &AtomicU64| counter.load(Ordering::Relaxed));
         Ok(VerifyReport {
             snapshots: totals.snapshots,
             directories: totals.directories,
             files: totals.files,
             contents: totals.contents,
             bytes: totals.bytes,
+            contents_before: count(&progress.contents_before),
+            bytes_before: count(&progress.bytes_before),
             problems: totals.problems,
             damaged_index_entries: self.contents().index_set().damaged_entries(),
-            packs_without_index: progress.packs_without_index.load(Ordering::Relaxed),
+            packs_without_index: count(&progress.packs_without_index),
         })
     }
 

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::io::Write;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// Repositories that kopia wrote; the README there says what each of them shows.
 const MATRIX: &str = "../../crates/kopia/tests/golden/matrix";
@@ -95,6 +96,54 @@ fn a_damaged_repository_is_named_by_file_and_reason() {
     let run = ground.repo(&["cat", "latest:compressible.bin"]);
     assert_eq!(run.code, 1);
     assert!(run.err.contains("is damaged"), "{run:?}");
+}
+
+#[test]
+fn a_verification_that_was_killed_goes_on_where_it_was() {
+    let ground = RepositoryGround::new("repository", PASSWORD);
+    ground.ok(&["create"]);
+    std::fs::create_dir(ground.path("tree")).expect("a folder");
+    // Bytes that are no others: each content is one of its own.
+    let bytes: Vec<u8> =
+        (0..4_000_000_u64).flat_map(|n| (n.wrapping_mul(0x9e37_79b9_7f4a_7c15)).to_le_bytes()).collect();
+    std::fs::write(ground.path("tree/large"), &bytes).expect("write");
+    ground.ok(&["snapshot", &ground.path("tree").display().to_string()]);
+    let notes = ground.path("notes").display().to_string();
+    let verify = ["verify", "--notes", &notes];
+    let mut killed = 0;
+    let goes_on = loop {
+        let mut child = ground.command(&verify).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("run");
+        // It is killed after its first note, behind the 16 bytes of the header, unless it has ended before.
+        let is_killed = loop {
+            let files = std::fs::read_dir(&notes).into_iter().flatten().flatten();
+            if files.filter_map(|file| file.metadata().ok()).any(|file| file.len() > 16) {
+                child.kill().expect("kill");
+                break true;
+            }
+            if child.try_wait().expect("wait").is_some() {
+                break false;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        };
+        child.wait().expect("wait");
+        killed += 1;
+        let report = ground.json(&verify);
+        assert_eq!(report["problemCount"], 0, "{report}");
+        assert_eq!(std::fs::read_dir(&notes).expect("a folder").count(), 0, "nothing is left when it has ended");
+        if is_killed && !report["readBefore"].is_null() {
+            break report;
+        }
+        assert!(killed < 50, "it always ends before it can be killed");
+    };
+    let all = ground.json(&verify);
+    assert_eq!(all["readBefore"], Value::Null, "{all}");
+    let sum = |key: &str, before: &str| goes_on[key].as_u64().zip(goes_on["readBefore"][before].as_u64());
+    let sums = [("contentsRead", "contents"), ("bytesRead", "bytes")].map(|(now, before)| (now, sum(now, before)));
+    for (now, sum) in sums {
+        let (read, before) = sum.expect("numbers");
+        assert!(before > 0, "{goes_on}");
+        assert_eq!(all[now], read + before, "{goes_on}");
+    }
 }
 
 #[test]

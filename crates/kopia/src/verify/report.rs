@@ -1,19 +1,8 @@
 //! Options and report of a verification.
 
 use crate::KopiaError;
-use crate::content::read_plan::{ReadLimits, Sink};
-use crate::progress::{WalkProgress, add};
-use bytes::Bytes;
+use crate::content::read_plan::ReadLimits;
 use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-
-/// A path in a snapshot.
-#[derive(Debug)]
-pub(super) struct FilePath {
-    pub(super) snapshot: Arc<str>,
-    pub(super) path: String,
-}
 
 /// The parts of a verification.
 #[derive(Debug, Clone)]
@@ -55,6 +44,10 @@ pub struct VerifyReport {
     pub contents: u64,
     /// Their plain bytes.
     pub bytes: u64,
+    /// The contents that the verification had read before it was cut off, and that were not read again.
+    pub contents_before: u64,
+    /// Their plain bytes.
+    pub bytes_before: u64,
     /// The problems that were told.
     pub problems: u64,
     /// The entries of indexes that cannot be read.
@@ -62,34 +55,4 @@ pub struct VerifyReport {
     /// The packs that no index names: of writers that have not finished, of contents that were deleted, or of an index that
     /// is lost.
     pub packs_without_index: u64,
-}
-
-/// The counters, and the listener to problems.
-pub(super) struct Progress {
-    pub(super) on_problem: Box<dyn Fn(Problem) + Send + Sync>,
-    pub(super) counts: Arc<WalkProgress>,
-    pub(super) packs_without_index: AtomicU64,
-}
-
-impl Progress {
-    pub(super) fn tell(&self, snapshot: &str, path: &str, error: KopiaError) {
-        add(&self.counts.problems, 1);
-        (self.on_problem)(Problem { snapshot: snapshot.to_owned(), path: path.to_owned(), error });
-    }
-}
-
-/// A sink that only counts: what comes to it was decrypted and compared already.
-impl Sink<Arc<FilePath>> for Progress {
-    fn take(&self, bytes: &Bytes, _tags: Vec<Arc<FilePath>>) -> Result<(), KopiaError> {
-        add(&self.counts.contents, 1);
-        add(&self.counts.bytes, bytes.len() as u64);
-        Ok(())
-    }
-
-    fn fail(&self, error: KopiaError, tags: Vec<Arc<FilePath>>) -> Result<(), KopiaError> {
-        for file in tags {
-            self.tell(&file.snapshot, &file.path, error.repeat());
-        }
-        Ok(())
-    }
 }

@@ -1,16 +1,19 @@
 //! The walk over everything that snapshots reach, each object once.
 
-use super::report::{FilePath, Progress, VerifyOptions};
+use super::notes::note;
+use super::report::VerifyOptions;
+use super::sink::{FilePath, Progress, WantedBy};
 use crate::KopiaError;
 use crate::Repository;
 use crate::content::Contents;
-use crate::content::index_set::{IndexSet, Location};
+use crate::content::index_set::{IndexSet, Location, Record};
 use crate::content::read_plan::Wanted;
+use crate::crypto::Crypto;
 use crate::format::content_id::ContentId;
 use crate::format::directory::EntryType;
 use crate::format::object_id::ObjectId;
 use crate::marks::Marks;
-use crate::object::extents;
+use crate::object::{Extent, extents};
 use crate::progress::add;
 use crate::snapshot::{EntryState, Snapshot, TreeEntry, entries};
 use futures::stream::FuturesUnordered;
@@ -21,6 +24,7 @@ use tokio::sync::mpsc;
 /// The walk, and what it has seen.
 pub(super) struct Walk {
     contents: Contents,
+    crypto: Arc<Crypto>,
     /// The indexes as they were at the beginning; the marks go by its numbers.
     set: Arc<IndexSet>,
     /// The length of each pack by its number, 0 for one that is not there.
@@ -32,7 +36,7 @@ pub(super) struct Walk {
     seed: u64,
     directories: usize,
     progress: Arc<Progress>,
-    to_reader: mpsc::Sender<Wanted<Arc<FilePath>>>,
+    to_reader: mpsc::Sender<Wanted<WantedBy>>,
 }
 
 /// A directory that is to be read.
@@ -46,9 +50,9 @@ impl Walk {
         repository: &Repository,
         options: &VerifyOptions,
         progress: Arc<Progress>,
-        to_reader: mpsc::Sender<Wanted<Arc<FilePath>>>,
+        to_reader: mpsc::Sender<Wanted<WantedBy>>,
     ) -> Result<Self, KopiaError> {
-        let contents = repository.contents().clone();
+        let (contents, crypto) = (repository.contents().clone(), repository.crypto().clone());
         let set = contents.index_set();
         let mut pack_lengths = vec![0; set.packs()];
         for prefix in ["p", "q"] {
@@ -63,7 +67,19 @@ impl Walk {
         let (objects, read) = (Marks::new(set.len()), Marks::new(set.len()));
         let threshold = (options.files_percent / 100.0).clamp(0.0, 1.0);
         let (seed, directories) = (options.seed, options.directories.max(1));
-        Ok(Self { contents, set, pack_lengths, objects, read, threshold, seed, directories, progress, to_reader })
+        Ok(Self {
+            contents,
+            crypto,
+            set,
+            pack_lengths,
+            objects,
+            read,
+            threshold,
+            seed,
+            directories,
+            progress,
+            to_reader,
+        })
     }
 
     /// Walks all snapshots. When it is dropped nothing more is read.
@@ -168,8 +184,7 @@ impl Walk {
             length = extent.start + extent.length;
             let found = self.locate(&extent.content)?;
             if is_read && self.read.add(found.number) {
-                let wanted = extent.wanted(place.clone());
-                self.to_reader.send(wanted).await.map_err(|_| KopiaError::Cancelled)?;
+                self.want(&extent, &found.record, place).await?;
             }
         }
         match size.filter(|size| *size != length) {
@@ -179,6 +194,19 @@ impl Walk {
             }
             None => Ok(()),
         }
+    }
+
+    /// Has a content read, but for one that was read before the verification was cut off.
+    async fn want(&self, extent: &Extent, record: &Record, place: &Arc<FilePath>) -> Result<(), KopiaError> {
+        let note = match &self.progress.notes {
+            Some(_) => note(&self.crypto, record, &self.set.pack_name(record.pack), extent),
+            None => 0,
+        };
+        if self.progress.was_read(note, record.original_length) {
+            return Ok(());
+        }
+        let wanted = extent.wanted(WantedBy { file: place.clone(), note });
+        self.to_reader.send(wanted).await.map_err(|_| KopiaError::Cancelled)
     }
 
     /// Finds a content in the indexes, and its bytes in a pack that is there.

@@ -6,9 +6,9 @@ use crate::watched::Watched;
 use lifeboat_bucket::{BlobStore, Memory, PutOptions};
 use lifeboat_kopia::Repository;
 use lifeboat_kopia::content::read_plan::ReadLimits;
-use lifeboat_kopia::progress::WalkProgress;
-use lifeboat_kopia::verify::{Problem, VerifyOptions, VerifyReport};
+use lifeboat_kopia::verify::{Problem, VerifyNotes, VerifyOptions, VerifyReport, VerifyState};
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 fn options(files_percent: f64, seed: u64) -> VerifyOptions {
@@ -49,9 +49,9 @@ async fn a_whole_repository_has_no_problems_and_everything_is_read_once() {
         assert_eq!((report.snapshots, report.directories, report.files), (1, directories, files), "{name}");
         let data = repository.contents().scan(Some(0)).count() as u64;
         assert_eq!(report.contents, data, "{name}");
-        let counts = Arc::new(WalkProgress::default());
-        let counted = repository.verify_with_progress(options(100.0, 0), counts.clone(), |_| {}).await.unwrap();
-        let totals = counts.totals();
+        let state = VerifyState::default();
+        let counted = repository.verify_with(options(100.0, 0), state.clone(), |_| {}).await.unwrap();
+        let totals = state.progress.totals();
         assert_eq!((counted, totals.files, totals.expected_snapshots), (report, report.files, 1), "{name}");
         assert!(totals.bytes > 0 && totals.expected_bytes > 0, "{name}: {totals:?}");
         let structure = repository.verify_structure(|problem| panic!("{}", problem.error)).await.unwrap();
@@ -142,6 +142,45 @@ async fn packs_that_no_index_names_are_counted() {
     store.put("p00000000000000000000000000000001-s1", copy.into(), PutOptions::default()).await.unwrap();
     let (report, problems) = verify(&repository, options(0.0, 0)).await;
     assert_eq!((report.packs_without_index, problems), (1, vec![]));
+}
+
+/// Verifies with notes in a folder, and counts contents that were read now and before.
+async fn verify_with_notes(repository: &Repository, folder: &Path, is_anew: bool) -> (u64, u64) {
+    let options = one_by_one();
+    let notes = VerifyNotes::open(folder, repository, &options, is_anew).unwrap();
+    let state = VerifyState { notes: Some(Arc::new(notes)), ..VerifyState::default() };
+    let report = repository.verify_with(options, state, |problem| panic!("{}", problem.error)).await.unwrap();
+    assert_eq!((report.snapshots, report.bytes_before > 0), (1, report.contents_before > 0));
+    (report.contents, report.contents_before)
+}
+
+/// Reads each content by a request of its own, one after the other.
+fn one_by_one() -> VerifyOptions {
+    let limits = ReadLimits { requests: 1, range: 1, ..ReadLimits::new(16 << 20, 1) };
+    VerifyOptions { limits, ..options(100.0, 0) }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_verification_that_is_cut_off_goes_on_where_it_was() {
+    let (scratch, notes) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let whole = flat_bucket("comp-zstd-fastest").await;
+    let repository = open(whole.clone(), scratch.path()).await.unwrap();
+    let all = repository.contents().scan(Some(0)).count() as u64;
+    assert!(all > 3, "{all} contents");
+    for (cut, is_anew) in [(0, false), (1, false), (all - 1, false), (2, true)] {
+        let store = Watched::new(whole.clone());
+        *store.hanging.lock().unwrap() = Some(("p".to_owned(), usize::try_from(cut).unwrap()));
+        let hanging = open(store.clone(), scratch.path()).await.unwrap();
+        let cut_off = tokio::select! {
+            read = verify_with_notes(&hanging, notes.path(), false) => panic!("{read:?} were read"),
+            is_cut_off = store.hangs() => is_cut_off,
+        };
+        assert!(cut_off, "no read hangs");
+        let expected = if is_anew { (all, 0) } else { (all - cut, cut) };
+        assert_eq!(verify_with_notes(&repository, notes.path(), is_anew).await, expected, "cut off after {cut}");
+        assert_eq!(std::fs::read_dir(notes.path()).unwrap().count(), 0, "the notes go when it has ended");
+    }
+    assert_eq!(verify_with_notes(&repository, notes.path(), false).await, (all, 0));
 }
 
 #[tokio::test]

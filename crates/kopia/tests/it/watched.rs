@@ -21,6 +21,9 @@ pub(crate) struct Watched {
     pub(crate) phantoms: Mutex<(String, VecDeque<String>)>,
     /// The error of all gets of keys that begin so.
     pub(crate) failing: Mutex<Option<(String, ErrorKind)>>,
+    /// Of keys that begin so this many gets are answered, and the next one never.
+    pub(crate) hanging: Mutex<Option<(String, usize)>>,
+    hung: AtomicUsize,
 }
 
 impl Watched {
@@ -32,7 +35,31 @@ impl Watched {
             at_once: AtomicUsize::new(0),
             phantoms: Mutex::default(),
             failing: Mutex::default(),
+            hanging: Mutex::default(),
+            hung: AtomicUsize::new(0),
         })
+    }
+
+    /// Waits until a get hangs; false where none does for a minute.
+    pub(crate) async fn hangs(&self) -> bool {
+        for _ in 0..60_000 {
+            if self.hung.load(Ordering::SeqCst) > 0 {
+                return true;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        false
+    }
+
+    /// True for a get that is never answered.
+    fn is_hanging(&self, key: &str) -> bool {
+        let mut hanging = self.hanging.lock().unwrap();
+        let Some((_, left)) = hanging.as_mut().filter(|(prefix, _)| key.starts_with(prefix.as_str())) else {
+            return false;
+        };
+        let is_over = *left == 0;
+        *left = left.saturating_sub(1);
+        is_over
     }
 
     /// Takes the keys of the gets since the last time.
@@ -65,6 +92,10 @@ impl StoreDecorator for Watched {
         let failing = self.failing.lock().unwrap().clone();
         if let Some((_, kind)) = failing.filter(|(prefix, _)| key.starts_with(prefix)) {
             return Err(error(kind, key));
+        }
+        if self.is_hanging(key) {
+            self.hung.fetch_add(1, Ordering::SeqCst);
+            std::future::pending::<()>().await;
         }
         let now = self.at_once.fetch_add(1, Ordering::SeqCst) + 1;
         self.most_at_once.fetch_max(now, Ordering::SeqCst);

@@ -7,22 +7,33 @@ use super::progress::describe;
 use super::recovery::damaged_indexes;
 use anyhow::{Result, bail};
 use clap::Args;
-use lifeboat_kopia::progress::WalkProgress;
+use lifeboat_kopia::Repository;
+use lifeboat_kopia::format::time::UnixNanos;
 use lifeboat_kopia::snapshot::Snapshot;
-use lifeboat_kopia::verify::{Problem, VerifyOptions, VerifyReport};
+use lifeboat_kopia::verify::{Problem, VerifyNotes, VerifyOptions, VerifyReport, VerifyState};
 use lifeboat_object::printable;
+use lifeboat_standalone::local_operation::state::folder_of;
 use lifeboat_terminal::flags::globals::Globals;
+use lifeboat_terminal::output::errors::warn;
 use lifeboat_terminal::output::progress::shown;
 use lifeboat_terminal::output::{Output, print_resource};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::time::Instant;
 
 /// Problems, and notes about snapshots, that are printed; all are counted.
 const PRINTED: usize = 1000;
+
+/// The errors of a verification that a signal has ended, without and with notes.
+const INTERRUPTED: &str = "the verification was interrupted, and has no result";
+const INTERRUPTED_WITH_NOTES: &str =
+    "the verification was interrupted, and has no result; the same command goes on where it was";
+/// The next step after an error that has ended it.
+const CUT_OFF: &str = "the verification has no result; the same command goes on where it was";
 
 /// `lifeboat repo verify [SNAPSHOT…]`.
 #[derive(Debug, Args)]
@@ -41,6 +52,13 @@ pub(crate) struct VerifyArgs {
     /// The seed by which files are chosen for --files-percent; another one chooses others
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     seed: u64,
+    /// Read everything again, also what the same verification had read before it was cut off
+    #[arg(long, conflicts_with = "structure")]
+    anew: bool,
+    /// A folder for notes of what was read, by which the same command goes on after it was cut off; one below ~/.local/state
+    /// when left out
+    #[arg(long, value_name = "DIRECTORY", conflicts_with = "structure")]
+    notes: Option<PathBuf>,
     /// Print the report as json or yaml
     #[arg(long, short, value_enum)]
     output: Option<Output>,
@@ -73,11 +91,21 @@ impl VerifyArgs {
         all.iter().filter(is_verified).filter_map(note).for_each(|note| notes.add(note));
         let files_percent = if self.structure { 0.0 } else { self.files_percent };
         let options = VerifyOptions { snapshots, files_percent, seed: self.seed, directories: limits.requests, limits };
+        let run = self.verify(&opened.repository, options).await?;
+        self.print(&run, &notes)?;
+        let is_well = run.report.problems == 0 && run.report.damaged_index_entries == 0;
+        Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    /// Verifies with progress on standard error.
+    async fn verify(&self, repository: &Repository, options: VerifyOptions) -> Result<VerifyRun> {
+        let notes = self.open_notes(repository, &options);
+        let state = VerifyState { notes: notes.clone(), ..VerifyState::default() };
+        let counts = Arc::clone(&state.progress);
         let problems: Arc<Mutex<Vec<String>>> = Arc::default();
         let noted = Arc::clone(&problems);
-        let counts = Arc::new(WalkProgress::default());
         let began = Instant::now();
-        let verifying = opened.repository.verify_with_progress(options, counts.clone(), move |problem| {
+        let verifying = repository.verify_with(options, state, move |problem| {
             let mut problems = noted.lock().unwrap_or_else(PoisonError::into_inner);
             if problems.len() < PRINTED {
                 problems.push(sentence(&problem));
@@ -87,14 +115,48 @@ impl VerifyArgs {
             let totals = counts.totals();
             format!("verify: {}; {} problems so far", describe(&totals, began.elapsed()), totals.problems)
         };
-        let report = shown(line, "the verification was interrupted, and has no result", verifying).await??;
+        let interrupted = if notes.is_some() { INTERRUPTED_WITH_NOTES } else { INTERRUPTED };
+        let ended = shown(line, interrupted, verifying).await;
+        if let Some(why) = notes.as_ref().and_then(|notes| notes.failure()) {
+            warn(Some(&format!(
+                "warning: {why}: contents that were read since then are read again when this is cut off"
+            )));
+        }
+        let report = match ended? {
+            Ok(report) => report,
+            Err(error) if notes.is_some() => return Err(anyhow::Error::new(error).context(CUT_OFF)),
+            Err(error) => return Err(error.into()),
+        };
         let problems = std::mem::take(&mut *problems.lock().unwrap_or_else(PoisonError::into_inner));
-        self.print(&report, &problems, &notes)?;
-        let is_well = report.problems == 0 && report.damaged_index_entries == 0;
-        Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        Ok(VerifyRun { report, problems, goes_on_from: notes.and_then(|notes| notes.goes_on_from()) })
     }
 
-    fn print(&self, report: &VerifyReport, problems: &[String], notes: &SnapshotNotes) -> Result<()> {
+    /// Opens the notes, where files are read. Without them the verification begins anew each time, which is no reason not to
+    /// verify.
+    fn open_notes(&self, repository: &Repository, options: &VerifyOptions) -> Option<Arc<VerifyNotes>> {
+        if options.files_percent == 0.0 {
+            return None;
+        }
+        let folder = self.notes.clone().unwrap_or_else(|| folder_of("verifications"));
+        match VerifyNotes::open(&folder, repository, options, self.anew) {
+            Ok(notes) => {
+                if let Some(begun) = notes.goes_on_from() {
+                    let text =
+                        format!("note: goes on with the verification that began {begun}; --anew reads everything");
+                    warn(Some(&text));
+                }
+                Some(Arc::new(notes))
+            }
+            Err(error) => {
+                let text = format!("warning: {error}: a verification that is cut off begins anew; look at --notes");
+                warn(Some(&text));
+                None
+            }
+        }
+    }
+
+    fn print(&self, run: &VerifyRun, notes: &SnapshotNotes) -> Result<()> {
+        let VerifyRun { report, problems, goes_on_from } = run;
         if let Some(output) = self.output {
             let value = json!({
                 "snapshots": report.snapshots,
@@ -102,6 +164,11 @@ impl VerifyArgs {
                 "files": report.files,
                 "contentsRead": report.contents,
                 "bytesRead": report.bytes,
+                "readBefore": goes_on_from.map(|begun| json!({
+                    "begun": begun.to_string(),
+                    "contents": report.contents_before,
+                    "bytes": report.bytes_before,
+                })),
                 "damagedIndexEntries": report.damaged_index_entries,
                 "packsWithoutIndex": report.packs_without_index,
                 "problemCount": report.problems,
@@ -137,6 +204,14 @@ impl VerifyArgs {
                 report.packs_without_index
             )?;
         }
+        if let Some(begun) = goes_on_from {
+            let VerifyReport { contents_before: contents, bytes_before: bytes, .. } = report;
+            writeln!(
+                out,
+                "note: {contents} contents, {bytes} bytes, were read since {begun}, before this verification was cut off, and \
+                 not again"
+            )?;
+        }
         let VerifyReport { snapshots, directories, files, contents, bytes, problems, .. } = report;
         writeln!(
             out,
@@ -145,6 +220,15 @@ impl VerifyArgs {
         )?;
         Ok(())
     }
+}
+
+/// A verification that has ended.
+struct VerifyRun {
+    report: VerifyReport,
+    /// Problems that are printed.
+    problems: Vec<String>,
+    /// The beginning of the verification with which it went on.
+    goes_on_from: Option<UnixNanos>,
 }
 
 /// Notes about snapshots that lack entries.
