@@ -1,5 +1,6 @@
 //! Repositories of volume data, beside kopia itself, and those that restic wrote.
 
+mod at_once;
 mod compared;
 mod deletion;
 mod maintenance;

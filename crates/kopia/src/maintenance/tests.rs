@@ -1,5 +1,6 @@
 //! Maintenance of repositories in memory whose storage has a clock.
 
+mod at_once;
 mod blockers;
 mod delays;
 mod histories;
