@@ -3,8 +3,10 @@
 mod at_once;
 mod compared;
 mod deletion;
+mod flags;
 mod maintenance;
 mod mount;
+mod object_storage;
 mod password;
 mod reading;
 mod restic;

@@ -4,16 +4,22 @@ use super::reading::ground_of;
 use super::restic::unpack;
 use crate::repository_ground::RepositoryGround;
 use crate::support::{eventually, program};
-use std::os::unix::fs::MetadataExt;
+use std::fs::Permissions;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 /// Mounts a snapshot, and waits until its folder shows something.
 fn mount(ground: &RepositoryGround, repository: &str, snapshot: &str) -> (Child, PathBuf) {
+    mount_with(ground, repository, snapshot, &[])
+}
+
+fn mount_with(ground: &RepositoryGround, repository: &str, snapshot: &str, flags: &[&str]) -> (Child, PathBuf) {
     let folder = ground.path("mounted");
     let _ = std::fs::create_dir(&folder);
     let mut command = Command::new(program());
-    command.args(["repo", "mount", snapshot]).arg(&folder).arg("--repo").arg(ground.path(repository));
+    command.args(["repo", "mount", snapshot]).args(flags).arg(&folder).arg("--repo").arg(ground.path(repository));
     command.arg("--password-file").arg(ground.path("password")).env("HOME", ground.folder.path());
     let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it runs");
     eventually("the snapshot is mounted", || names(&folder).is_ok_and(|names| !names.is_empty()));
@@ -39,11 +45,38 @@ fn names(folder: &Path) -> std::io::Result<Vec<String>> {
     Ok(names)
 }
 
+/// True where this machine can mount; else says so.
+fn can_mount() -> bool {
+    let is_root = std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0);
+    let can = Path::new("/dev/fuse").exists() && is_root;
+    if !can {
+        eprintln!("not run: it mounts, for which it needs /dev/fuse and root");
+    }
+    can
+}
+
+#[test]
+fn others_look_into_a_mounted_snapshot_only_where_that_is_asked_for() {
+    if !can_mount() {
+        return;
+    }
+    let ground = ground_of("default");
+    std::fs::set_permissions(ground.folder.path(), Permissions::from_mode(0o755)).expect("permissions");
+    let read_by_nobody = |file: &Path| {
+        let output = Command::new("cat").arg(file).uid(65534).gid(65534).output().expect("cat runs");
+        (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    for (flags, expected) in [(&[][..], (false, "")), (&["--allow-other"], (true, "1"))] {
+        let (child, folder) = mount_with(&ground, "default", "latest:d", flags);
+        let (can_read, text) = read_by_nobody(&folder.join("one"));
+        stop(child, &folder);
+        assert_eq!((can_read, text.as_str()), expected, "{flags:?}");
+    }
+}
+
 #[test]
 fn snapshots_of_kopia_and_restic_are_looked_into_as_folders() {
-    let is_root = std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0);
-    if !Path::new("/dev/fuse").exists() || !is_root {
-        eprintln!("not run: it mounts, for which it needs /dev/fuse and root");
+    if !can_mount() {
         return;
     }
     let ground = ground_of("default");
