@@ -29,7 +29,7 @@ use lifeboat_kopia::format::directory::DirectoryEntry;
 use lifeboat_kopia::format::snapshot::{SnapshotDocument, Source};
 use lifeboat_kopia::format::time::HOUR;
 use lifeboat_kopia::snapshot::Snapshot;
-use parents::choose;
+use parents::{ParentDirectory, choose};
 use policies::Policies;
 use root::Root;
 use run::{Run, blocking};
@@ -65,15 +65,15 @@ pub async fn snapshot(
     let manifests = writer.repository().manifests().await?;
     let policies = Policies::load(&manifests, &options.source)?;
     let snapshots = manifests.snapshots();
-    let parents: Vec<&DirectoryEntry> = match options.incremental {
-        true => choose(&snapshots, &options.source, options.parent.as_deref())
-            .into_iter()
-            .filter_map(|one| one.root.as_ref())
-            .collect(),
+    let earlier = match options.incremental {
+        true => choose(&snapshots, &options.source, options.parent.as_deref()),
         false => Vec::new(),
     };
+    let parents: Vec<&DirectoryEntry> = earlier.iter().filter_map(|one| one.root.as_ref()).collect();
     expect(&parents, progress);
     let mut run = Run::new(writer.clone(), options, progress.clone(), policies);
+    let root = |one: &&SnapshotDocument| Some(ParentDirectory { object: one.root.as_ref()?.object?, start: one.start });
+    run.parent_roots = earlier.iter().filter_map(root).collect();
     for text in std::mem::take(&mut run.policies.told) {
         run.warn(text);
     }

@@ -11,7 +11,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 const PASSWORD: &str = "written-passw0rd";
 
@@ -59,7 +59,11 @@ fn make(tree: &Path, files: usize) {
         fs::create_dir_all(&folder).expect("a folder");
         let length = if n % 50 == 49 { 3_000_000 } else { n % 1000 };
         let bytes: Vec<u8> = (0..length).map(|at| ((at * at + n * 31) >> 3) as u8).collect();
-        fs::write(folder.join(format!("f{n}")), bytes).expect("write");
+        let path = folder.join(format!("f{n}"));
+        fs::write(&path, bytes).expect("write");
+        // A file that was written just before a snapshot is read again by the next one.
+        let file = fs::File::options().write(true).open(path).expect("a file");
+        file.set_modified(SystemTime::now() - Duration::from_secs(3600)).expect("set");
     }
 }
 

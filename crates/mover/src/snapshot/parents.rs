@@ -7,11 +7,31 @@ use lifeboat_kopia::content::Contents;
 use lifeboat_kopia::format::directory::{DirectoryEntry, EntryType};
 use lifeboat_kopia::format::object_id::ObjectId;
 use lifeboat_kopia::format::snapshot::{SnapshotDocument, Source};
+use lifeboat_kopia::format::time::{SECOND, UnixNanos};
 use lifeboat_kopia::snapshot::{EntryState, Snapshot, entries};
 use std::collections::BTreeMap;
 
 /// The most snapshots that were not finished and are asked: each directory is read in all of them.
 const UNFINISHED: usize = 3;
+
+/// The longest time in which a file system gives all writes the same time, in nanoseconds: that of FAT, and of some shares.
+const TICK: i64 = 2 * SECOND;
+
+/// A directory of an earlier snapshot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ParentDirectory {
+    pub(super) object: ObjectId,
+    /// The beginning of the snapshot.
+    pub(super) start: UnixNanos,
+}
+
+impl ParentDirectory {
+    /// True for a file whose time tells that it has not changed since it was read. One that was written while the snapshot was
+    /// taken, or just before, may have been written again within the same tick of the clock, after it was read.
+    fn is_settled(&self, modified: UnixNanos) -> bool {
+        modified.0.saturating_add(TICK) < self.start.0
+    }
+}
 
 /// The parents of a new snapshot of a source, in the order in which they are asked: the latest complete one, or the one that is
 /// given by its ID; and those with the most bytes that began after it and were not finished.
@@ -39,7 +59,7 @@ pub(super) fn choose<'a>(snapshots: &'a [Snapshot], source: &Source, given: Opti
 }
 
 /// The directories of parents that belong to directories below one, by the place of these in its listing.
-pub(super) type Parents = BTreeMap<usize, Vec<ObjectId>>;
+pub(super) type Parents = BTreeMap<usize, Vec<ParentDirectory>>;
 
 /// Takes what is unchanged over from the directories of the parents. Entries are looked up in the listing, so that of the
 /// parents' directories nothing is kept.
@@ -47,15 +67,17 @@ pub(super) type Parents = BTreeMap<usize, Vec<ObjectId>>;
 /// Gives the parents of directories below, and the reasons for which a parent could not be read.
 pub(super) async fn take_over(
     contents: &Contents,
-    parents: &[ObjectId],
+    parents: &[ParentDirectory],
     listing: &mut [Entry],
 ) -> (Parents, Vec<KopiaError>) {
     let (mut below, mut errors) = (Parents::new(), Vec::new());
     for parent in parents {
-        let mut children = entries(contents, parent);
+        let mut children = entries(contents, &parent.object);
         loop {
             match children.try_next().await {
-                Ok(Some(child)) if child.state == EntryState::Whole => take_entry(&child.entry, listing, &mut below),
+                Ok(Some(child)) if child.state == EntryState::Whole => {
+                    take_entry(parent, &child.entry, listing, &mut below);
+                }
                 Ok(Some(_)) => {}
                 Ok(None) => break,
                 Err(error) => {
@@ -68,7 +90,7 @@ pub(super) async fn take_over(
     (below, errors)
 }
 
-fn take_entry(old: &DirectoryEntry, listing: &mut [Entry], below: &mut Parents) {
+fn take_entry(parent: &ParentDirectory, old: &DirectoryEntry, listing: &mut [Entry], below: &mut Parents) {
     let kind = match &old.entry_type {
         EntryType::Directory => Kind::Directory,
         EntryType::File => Kind::File,
@@ -82,10 +104,13 @@ fn take_entry(old: &DirectoryEntry, listing: &mut [Entry], below: &mut Parents) 
     let Some(entry) = listing.get_mut(at).filter(|entry| entry.kind == kind) else { return };
     if kind == Kind::Directory {
         let known = below.entry(at).or_default();
-        if !known.contains(&object) {
-            known.push(object);
+        match known.iter_mut().find(|known| known.object == object) {
+            // Of equal ones the later snapshot has looked at the files again.
+            Some(known) => known.start = known.start.max(parent.start),
+            None => known.push(ParentDirectory { object, start: parent.start }),
         }
     } else if entry.object.is_none()
+        && parent.is_settled(old.modified)
         && (entry.size, entry.modified, entry.mode, entry.uid, entry.gid)
             == (old.size, old.modified, old.mode, old.uid, old.gid)
     {
@@ -98,7 +123,6 @@ mod tests {
     use super::*;
     use lifeboat_kopia::format::content_id::{ContentHash, ContentId};
     use lifeboat_kopia::format::directory::Summary;
-    use lifeboat_kopia::format::time::UnixNanos;
 
     fn object(byte: u8) -> ObjectId {
         ObjectId::direct(ContentId::new(None, ContentHash::new(&[byte; 16]).unwrap()).unwrap())
@@ -170,11 +194,13 @@ mod tests {
             object: Some(object(1)),
             summary: None,
         };
-        let taken = |old: DirectoryEntry| {
+        let taken_from = |start: i64, old: DirectoryEntry| {
             let (mut listing, mut below) = (new(), Parents::new());
-            take_entry(&old, &mut listing, &mut below);
+            let parent = ParentDirectory { object: object(9), start: UnixNanos(start) };
+            take_entry(&parent, &old, &mut listing, &mut below);
             (listing.iter().position(|entry| entry.object.is_some()), below.keys().copied().next())
         };
+        let taken = |old: DirectoryEntry| taken_from(i64::MAX, old);
         let file = || old(EntryType::File, "f");
         assert_eq!(taken(file()), (Some(1), None));
         assert_eq!(taken(old(EntryType::Symlink, "l")), (Some(2), None));
@@ -192,5 +218,30 @@ mod tests {
         ] {
             assert_eq!(taken(changed.clone()), (None, None), "{changed:?}");
         }
+        // Its time is 7, and two seconds have to be between that and the snapshot that has read it.
+        let starts = [0, 7, 7 + TICK, 8 + TICK].map(|start| taken_from(start, file()).0.is_some());
+        assert_eq!(starts, [false, false, false, true]);
+    }
+
+    #[test]
+    fn a_directory_that_two_parents_have_is_asked_once_and_believed_as_the_later() {
+        let parent = |start| ParentDirectory { object: object(9), start: UnixNanos(start) };
+        let directory = DirectoryEntry {
+            name: "d".into(),
+            entry_type: EntryType::Directory,
+            mode: 0o755,
+            size: 0,
+            modified: UnixNanos(7),
+            uid: 0,
+            gid: 0,
+            object: Some(object(1)),
+            summary: None,
+        };
+        let (mut listing, mut below) = (vec![Entry::new(Kind::Directory, b"d")], Parents::new());
+        for start in [5, 9, 6] {
+            take_entry(&parent(start), &directory, &mut listing, &mut below);
+        }
+        let expected = ParentDirectory { object: object(1), start: UnixNanos(9) };
+        assert_eq!(below, Parents::from([(0, vec![expected])]));
     }
 }

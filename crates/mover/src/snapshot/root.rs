@@ -107,7 +107,7 @@ impl Root {
         match &self.kind {
             RootKind::Directory(directory) => {
                 let of_directories = parents.iter().filter(|parent| parent.entry_type == EntryType::Directory);
-                let parents = of_directories.filter_map(|parent| parent.object).collect();
+                let parents = of_directories.filter_map(|parent| run.parent_directory(parent.object?)).collect();
                 let visit = Visit { directory: directory.clone(), rules: Arc::new(Rules::default()), parents };
                 let (object, summary) = save(run.clone(), visit).await.map_err(|not_saved| self.ended_by(not_saved))?;
                 let itself = directory.state().itself.to_repository();

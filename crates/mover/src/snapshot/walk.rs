@@ -11,7 +11,7 @@ use super::document::{Unfinished, write};
 use super::entry::{Entry, Kind, each};
 use super::file::{SMALL, save_batch, save_long};
 use super::lost::drop_lost;
-use super::parents::{Parents, take_over};
+use super::parents::{ParentDirectory, Parents, take_over};
 use super::rules::{Rules, is_cache};
 use super::run::{Run, blocking, joined};
 use crate::MoverError;
@@ -45,7 +45,7 @@ pub(super) struct Visit {
     /// The rules that count above it.
     pub(super) rules: Arc<Rules>,
     /// The same directory in earlier snapshots.
-    pub(super) parents: Vec<ObjectId>,
+    pub(super) parents: Vec<ParentDirectory>,
 }
 
 /// A directory that is saved, with its totals.
@@ -83,7 +83,7 @@ async fn save_listed(
     run: &Arc<Run>,
     directory: &Arc<Directory>,
     listed: ListedDirectory,
-    parents: &[ObjectId],
+    parents: &[ParentDirectory],
 ) -> Result<SavedDirectory, MoverError> {
     let rules = listed.rules.clone();
     save_entries(run, directory, listed, parents).await?;
@@ -110,7 +110,7 @@ async fn save_entries(
     run: &Arc<Run>,
     directory: &Arc<Directory>,
     ListedDirectory { mut entries, rules }: ListedDirectory,
-    parents: &[ObjectId],
+    parents: &[ParentDirectory],
 ) -> Result<(), MoverError> {
     let (below, errors) = take_over(run.writer.repository().contents(), parents, &mut entries).await;
     for error in errors {

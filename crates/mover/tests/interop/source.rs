@@ -2,7 +2,7 @@
 
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
 use std::fs::{self, File, Permissions};
-use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 
 /// The length of the large file.
@@ -26,6 +26,19 @@ fn set_time(path: &Path, seconds: i64, nanos: i64) {
     let time = Timespec { tv_sec: seconds, tv_nsec: nanos };
     let times = Timestamps { last_access: time, last_modification: time };
     utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW).unwrap();
+}
+
+/// Sets the times of all that was written within the last minutes back by so many seconds: those that are close to the beginning of
+/// a snapshot are not believed.
+fn set_back(path: &Path, seconds: i64) {
+    let found = path.symlink_metadata().unwrap();
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs() as i64;
+    if found.mtime() > now - 600 {
+        set_time(path, found.mtime() - seconds, found.mtime_nsec());
+    }
+    if found.is_dir() {
+        fs::read_dir(path).unwrap().for_each(|entry| set_back(&entry.unwrap().path(), seconds));
+    }
 }
 
 /// Makes the tree.
@@ -64,6 +77,7 @@ pub(crate) fn make(root: &Path) {
     set_time(&at("a/b/file-00"), -1, 999_999_993);
     set_time(&at("link"), 1_600_000_000, 5);
     set_time(&at("a/b"), 1_500_000_000, 100);
+    set_back(root, 7200);
 }
 
 /// A small tree of which one file has several contents with each splitter.
@@ -86,4 +100,5 @@ pub(crate) fn change(root: &Path) {
     File::options().write(true).open(at("large")).unwrap().write_all_at(b"changed", 11 << 20).unwrap();
     fs::remove_file(at("link")).unwrap();
     symlink("a/b", at("link")).unwrap();
+    set_back(root, 3600);
 }

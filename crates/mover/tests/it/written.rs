@@ -48,8 +48,9 @@ impl Written {
         let store = Arc::new(Memory::default());
         let password = Password::new(PASSWORD.to_owned());
         Repository::create(store.clone(), &password, &new, &random(), &Layout::Flat).await.unwrap();
-        // Each look at the clock is a millisecond later.
-        let now = AtomicI64::new(1_795_900_000_000_000_000);
+        // Each look at the clock is a millisecond later. All files were written long before: the times of those that were written just
+        // before a snapshot are not believed.
+        let now = AtomicI64::new(4_102_444_800_000_000_000);
         let clock: Clock = Arc::new(move || UnixNanos(now.fetch_add(1_000_000, Ordering::Relaxed)));
         Self { store, folder: tempfile::tempdir().unwrap(), clock }
     }
