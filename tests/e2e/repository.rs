@@ -4,6 +4,7 @@ mod at_once;
 mod compared;
 mod deletion;
 mod flags;
+mod kills;
 mod maintenance;
 mod mount;
 mod object_storage;

@@ -62,6 +62,10 @@ pub(crate) fn long() -> Result<()> {
     let of = ["lifeboat-plugin", "lifeboat-plugin-sdk", "lifeboat-mover", "lifeboat-cli", "lifeboat-e2e"];
     let of = of.map(|package| ["--package", package]).concat();
     some(&[&of[..], &["--test", "it", "--test", "interop", "--test", "e2e"]].concat(), &how)?;
+    // The same tests run with few kills and rounds among all.
+    let many = [("LIFEBOAT_KILLS", "200"), ("LIFEBOAT_ROUNDS", "1000")];
+    some_with(&["--package", "lifeboat-mover", "--test", "it"], &["killed_at_random_calls"], &many)?;
+    some_with(&["--package", "lifeboat-kopia", "--lib"], &["two_writers_and_a_maintainer"], &many)?;
     on_a_node(&[LONG_ON_A_NODE.to_owned()])?;
     // The same test runs with two histories on the node of the others.
     let kills = std::env::var("LIFEBOAT_KILLS").unwrap_or_else(|_| HISTORIES.to_owned());
@@ -100,12 +104,20 @@ const HISTORIES: &str = "50";
 
 /// Runs `cargo test WHICH -- HOW`.
 pub(crate) fn some(which: &[&str], how: &[&str]) -> Result<()> {
+    some_with(which, how, &[])
+}
+
+/// Runs `cargo test WHICH -- HOW` with variables that the user may have set otherwise.
+fn some_with(which: &[&str], how: &[&str], variables: &[(&str, &str)]) -> Result<()> {
     if which.iter().any(|word| ["e2e", "lifeboat-e2e", "--workspace"].contains(word)) {
         build_program()?;
     }
     let bed = Bed::start()?;
     let mut tests = bed.give(cargo());
     tests.arg("test").args(which);
+    for (name, value) in variables.iter().filter(|(name, _)| std::env::var_os(name).is_none()) {
+        tests.env(name, value);
+    }
     if !how.is_empty() {
         tests.arg("--").args(how);
     }

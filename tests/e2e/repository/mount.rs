@@ -46,6 +46,7 @@ fn names(folder: &Path) -> std::io::Result<Vec<String>> {
 }
 
 /// True where this machine can mount; else says so.
+#[allow(clippy::print_stderr, reason = "nobody takes the test for one that was run")]
 fn can_mount() -> bool {
     let is_root = std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0);
     let can = Path::new("/dev/fuse").exists() && is_root;
