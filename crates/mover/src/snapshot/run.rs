@@ -76,6 +76,8 @@ pub(super) struct Notes {
     pub(super) caches: Named,
     pub(super) refused: Named,
     pub(super) warnings: Vec<String>,
+    /// The warnings for which there is no room.
+    pub(super) unnamed_warnings: u64,
     pub(super) written: Written,
     pub(super) checkpoints: u64,
 }
@@ -125,12 +127,16 @@ impl Run {
         change(&mut self.notes(), self.options.errors_kept);
     }
 
-    /// Adds a sentence to those of the end.
+    /// Adds a sentence to those of the end; the last one counts those for which there is no room.
     pub(super) fn warn(&self, text: String) {
         self.note(|notes, most| {
             if notes.warnings.len() < most {
                 notes.warnings.push(text);
+                return;
             }
+            notes.unnamed_warnings += 1;
+            notes.warnings.truncate(most);
+            notes.warnings.push(format!("and {} more warnings, which are not named", notes.unnamed_warnings));
         });
     }
 

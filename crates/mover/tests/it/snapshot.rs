@@ -174,6 +174,29 @@ async fn a_file_whose_content_is_gone_is_read_anew_and_whole_again() {
     assert_eq!(restored, rows(&tree));
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn warnings_that_are_not_named_are_counted() {
+    let ground = Written::new().await;
+    let tree = ground.tree();
+    fs::create_dir(&tree).unwrap();
+    for name in ["a", "b", "c", "d"] {
+        fs::write(tree.join(name), name).unwrap();
+    }
+    let repository = ground.open().await;
+    let first = ground.take(&repository).await.document.root.unwrap();
+    let writer = ground.writer(&repository).await;
+    for name in ["a", "b", "c"] {
+        let lost = entry_at(repository.contents(), &first, name).await.unwrap().object.unwrap();
+        writer.contents().delete(&lost.content).await.unwrap();
+    }
+    writer.flush().await.unwrap();
+    let options = SnapshotOptions { errors_kept: 1, ..ground.options() };
+    let report = ground.try_take(&repository, &tree, options, &Arc::default()).await.unwrap();
+    let [named, counted] = report.warnings.as_slice() else { panic!("{:?}", report.warnings) };
+    assert!(named.contains(" is read anew: "), "{named}");
+    assert_eq!(counted, "and 2 more warnings, which are not named");
+}
+
 /// The listing of the file is whole, a content that it names is not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_long_file_of_which_one_chunk_is_gone_is_read_anew_and_whole_again() {
