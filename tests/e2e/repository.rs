@@ -11,4 +11,5 @@ mod object_storage;
 mod password;
 mod reading;
 mod restic;
+mod velero;
 mod writing;
