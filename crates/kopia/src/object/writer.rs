@@ -57,6 +57,8 @@ pub struct ObjectWriter {
     tasks: JoinSet<Result<(usize, ObjectId), KopiaError>>,
     failure: Option<KopiaError>,
     zeros: Option<ZeroChunk>,
+    /// The splitter of the listing that it has in any case; `None` where it has one only of several chunks.
+    listing: Option<SplitterAlgorithm>,
 }
 
 impl ObjectWriter {
@@ -71,7 +73,14 @@ impl ObjectWriter {
             tasks: JoinSet::new(),
             failure: None,
             zeros: None,
+            listing: None,
         }
+    }
+
+    /// Cuts the listing by this splitter, and writes one of a single chunk, too.
+    #[must_use]
+    pub fn always_listed(self, splitter: SplitterAlgorithm) -> Self {
+        Self { listing: Some(splitter), ..self }
     }
 
     /// Adds the next bytes of the object. Contents are stored side by side, as far as the memory of the writer reaches; the
@@ -154,6 +163,19 @@ impl ObjectWriter {
         Ok(count % length)
     }
 
+    /// Adds an object of so many bytes that is in the repository, as one piece and so many times. It is not looked at.
+    ///
+    /// # Errors
+    /// A chunk that is not finished: the pieces of an object follow each other. More pieces than an object can have.
+    pub fn append(&mut self, object: ObjectId, length: u64, count: u64) -> Result<(), KopiaError> {
+        self.check()?;
+        let result = match self.chunk.is_empty() {
+            true => self.pieces.repeat(object, length, count),
+            false => Err(KopiaError::refused("add an object to another one", "it would be inside of a chunk")),
+        };
+        self.keep(result)
+    }
+
     /// True where there are enough zeros for a whole chunk of them.
     fn has_zero_chunk(&mut self, algorithm: SplitterAlgorithm, count: u64) -> bool {
         self.zeros = self.zeros.or_else(|| ZeroChunk::of(algorithm, count));
@@ -205,8 +227,11 @@ impl ObjectWriter {
         }
         match self.pieces.count() {
             0 => Ok(None),
-            1 => Ok(self.pieces.last()),
-            _ => write_listing(&self.contents, &self.pieces, &self.options).await.map(Some),
+            1 if self.listing.is_none() => Ok(self.pieces.last()),
+            _ => {
+                let options = ObjectOptions { splitter: self.listing, ..self.options.of_listing() };
+                write_listing(&self.contents, &self.pieces, options).await.map(Some)
+            }
         }
     }
 
@@ -307,13 +332,13 @@ async fn store(
     Ok(ObjectId { is_compressed, ..ObjectId::direct(content) })
 }
 
-/// Writes the listing of several pieces, as an object of its own.
+/// Writes the listing of pieces, as an object of its own.
 async fn write_listing(
     contents: &ContentWriter,
     pieces: &Pieces,
-    options: &ObjectOptions,
+    options: ObjectOptions,
 ) -> Result<ObjectId, KopiaError> {
-    let mut writer = ObjectWriter::begin(contents, options.of_listing());
+    let mut writer = ObjectWriter::begin(contents, options);
     let mut listing = ListingWriter::begin();
     for piece in pieces.iter() {
         listing.push(&piece);
@@ -353,5 +378,5 @@ pub async fn concatenate(
         }
     }
     let options = ObjectOptions { prefix: None, ..options };
-    write_listing(contents, &joined, &options).await
+    write_listing(contents, &joined, options.of_listing()).await
 }

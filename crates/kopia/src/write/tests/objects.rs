@@ -248,3 +248,40 @@ async fn what_is_written_with_every_algorithm_of_the_format_is_read() {
         }
     }
 }
+
+#[tokio::test]
+async fn chunks_of_another_object_are_taken_over_between_those_that_are_written() {
+    let fixture = Fixture::usual();
+    let repository = fixture.open(fixture.store().await).await.unwrap();
+    let writer = repository.writer(fixture.write_options(7)).await.unwrap();
+    let listing = SplitterAlgorithm::Fixed(200);
+    let written = async |plain: &[u8]| {
+        let mut object = writer.object(fixed(1000)).always_listed(listing);
+        object.write(Bytes::copy_from_slice(plain)).await.unwrap();
+        object.finish().await.unwrap()
+    };
+    let old = noise(3, 5000);
+    let whole = written(&old).await;
+    writer.flush().await.unwrap();
+    let extents: Vec<_> = crate::object::extents(repository.contents(), &whole).try_collect().await.unwrap();
+    let mut new = old.clone();
+    new[2000..3000].copy_from_slice(&noise(4, 1000));
+    let mut object = writer.object(fixed(1000)).always_listed(listing);
+    for (at, extent) in extents.iter().enumerate() {
+        if at == 2 {
+            object.write(Bytes::copy_from_slice(&new[2000..3000])).await.unwrap();
+        } else {
+            object.append(ObjectId::direct(extent.content), extent.length, 1).unwrap();
+        }
+    }
+    let changed = object.finish().await.unwrap();
+    assert_eq!(changed, written(&new).await);
+    writer.flush().await.unwrap();
+    assert_eq!(read(repository.contents(), &changed).await, new);
+    // One chunk has a listing, too, and one that is cut has a listing itself.
+    assert_eq!((written(&old[..1000]).await.levels, changed.levels), (1, 2));
+    let mut inside = writer.object(fixed(1000));
+    inside.write(Bytes::from_static(b"x")).await.unwrap();
+    let error = inside.append(changed, 5000, 1).unwrap_err().to_string();
+    assert!(error.contains("it would be inside of a chunk"), "{error}");
+}
