@@ -6,6 +6,7 @@
 //! ([`lifeboat_kopia::content::read_plan`]), whatever the target is. [`snapshot()`] saves one. [`Progress`] counts for whoever
 //! shows it. [`protocol`] has the words between a mover's pod and its node agent.
 
+mod block_form;
 mod error;
 mod failure;
 mod file_reader;

@@ -6,6 +6,7 @@
 //! From time to time what is done is kept as a checkpoint, from which a later run goes on.
 
 mod attributes;
+mod blocks;
 mod checkpoint;
 mod directory;
 mod document;
@@ -23,6 +24,7 @@ mod walk;
 mod whole;
 
 use crate::{MoverError, Progress};
+use blocks::find_base;
 use checkpoint::{CHECKPOINT, Checkpoints};
 use lifeboat_kopia::RepositoryWriter;
 use lifeboat_kopia::format::directory::DirectoryEntry;
@@ -38,6 +40,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio::sync::Notify;
 
+pub use crate::block_form::{BlockChanges, BlockForm};
 pub use attributes::LostAttributes;
 pub use options::{Checkpoints as CheckpointTimes, Named, SnapshotOptions, SnapshotReport};
 
@@ -45,8 +48,8 @@ pub use options::{Checkpoints as CheckpointTimes, Named, SnapshotOptions, Snapsh
 const ABANDONED: i64 = 2 * HOUR;
 
 /// Takes a snapshot of what is at a path: a directory, a file, or a block device (as the only file of a directory, both
-/// called like the device). The snapshot is in the repository when this returns. Entries that could not be read are in the
-/// report.
+/// called like the device), which may be saved as blocks instead ([`SnapshotOptions::blocks`]), as may an image of one in a
+/// file. The snapshot is in the repository when this returns. Entries that could not be read are in the report.
 ///
 /// # Errors
 /// The path as a whole, the repository as a whole, policies that cannot be followed. Then there is no snapshot; what a
@@ -65,7 +68,8 @@ pub async fn snapshot(
     let manifests = writer.repository().manifests().await?;
     let policies = Policies::load(&manifests, &options.source)?;
     let snapshots = manifests.snapshots();
-    let earlier = match options.incremental {
+    let base = find_base(&snapshots, &options);
+    let earlier = match options.incremental && options.blocks.is_none() {
         true => choose(&snapshots, &options.source, options.parent.as_deref()),
         false => Vec::new(),
     };
@@ -77,6 +81,11 @@ pub async fn snapshot(
     for text in std::mem::take(&mut run.policies.told) {
         run.warn(text);
     }
+    let base = base.unwrap_or_else(|why| {
+        run.warn(why);
+        None
+    });
+    run.note(|notes, _| notes.parents = parents.len());
     let run = Arc::new(run);
     let root = {
         let (run, path) = (run.clone(), path.to_owned());
@@ -84,7 +93,7 @@ pub async fn snapshot(
     };
     let is_done = Notify::new();
     let saving = async {
-        let saved = root.save(&run, &parents).await;
+        let saved = root.save(&run, &parents, base.as_ref()).await;
         is_done.notify_one();
         saved
     };
@@ -95,6 +104,8 @@ pub async fn snapshot(
     };
     let (entry, checkpoints) = futures::future::try_join(Box::pin(saving), Box::pin(keeping)).await?;
     checkpoints.check_pause()?;
+    let mut tags = run.options.tags.clone();
+    tags.extend(root.tags());
     let document = SnapshotDocument {
         source: run.options.source.clone(),
         description: run.options.description.clone(),
@@ -103,7 +114,7 @@ pub async fn snapshot(
         stats: run.stats(),
         incomplete: None,
         root: Some(entry),
-        tags: run.options.tags.clone(),
+        tags,
         pins: run.options.pins.clone(),
     };
     let id = writer.save_snapshot(&document)?;
@@ -118,7 +129,7 @@ pub async fn snapshot(
              packs of these sessions until then"
         ));
     }
-    Ok(run.report(id, document, parents.len()))
+    Ok(run.report(id, document))
 }
 
 /// Tells the progress how much the source had when it was saved last.

@@ -5,13 +5,9 @@
 
 use super::target::only_file;
 use crate::MoverError;
+use crate::block_form::{LENGTH, UPLOADER};
 use crate::tree::{EntryKind, Source, SourceEntry};
 use std::collections::BTreeMap;
-
-/// The tag that names the uploader, and its value for block devices.
-const UPLOADER: (&str, &str) = ("snapshot-uploader", "velero-block");
-/// The tag with the length of the device.
-const LENGTH: &str = "bdev-source-size";
 
 /// A device as it was saved.
 #[derive(Clone, Debug, PartialEq)]

@@ -24,7 +24,7 @@ use tokio::sync::mpsc::error::TryRecvError;
 /// Files up to this length are read whole, many in one go.
 pub(super) const SMALL: u64 = 256 << 10;
 /// Pieces of a file that wait for the splitter.
-const WAITING: usize = 4;
+pub(super) const WAITING: usize = 4;
 /// The time that chunks wait for others while no bytes come.
 const PATIENCE: Duration = Duration::from_millis(50);
 /// Parts of one file that are on their way at once.
@@ -341,8 +341,7 @@ async fn save_part(
     range: Range<u64>,
 ) -> Result<(ObjectId, u64), NotSaved> {
     let writer: SharedWriter = Arc::new(tokio::sync::Mutex::new(Some(run.writer.object(source.options))));
-    directory.state().uploads.push((source.at, writer.clone()));
-    let _listed = RegisteredUpload { directory, writer: &writer };
+    let _listed = RegisteredUpload::register(directory, source.at, &writer);
     let (give, mut waiting) = mpsc::channel(WAITING);
     let (handle, has_holes) = (source.handle.clone(), source.has_holes);
     let contents = run.writer.contents().clone();
@@ -351,19 +350,7 @@ async fn save_part(
         let reading = FileReading { file: handle.file(), has_holes, buffer: &buffer };
         pieces(&reading, range, &mut |piece| give.blocking_send(piece).is_ok())
     });
-    loop {
-        let piece = match waiting.try_recv() {
-            Err(TryRecvError::Empty) => match tokio::time::timeout(PATIENCE, waiting.recv()).await {
-                Ok(piece) => piece,
-                Err(_) => {
-                    // Chunks that wait for others would keep their memory for as long as the source stalls.
-                    run.writer.contents().hurry();
-                    waiting.recv().await
-                }
-            },
-            come => come.ok(),
-        };
-        let Some(piece) = piece else { break };
+    while let Some(piece) = next_piece(run, &mut waiting).await {
         write(run, &writer, piece).await.map_err(of_file)?;
     }
     let length = joined(reading.await)??;
@@ -372,6 +359,21 @@ async fn save_part(
     // Checkpoints keep it from maintenance until all parts are there.
     directory.state().parts.push((source.at, object));
     Ok((object, length))
+}
+
+/// The next piece of a source; `None` at its end.
+pub(super) async fn next_piece(run: &Run, waiting: &mut mpsc::Receiver<Piece>) -> Option<Piece> {
+    match waiting.try_recv() {
+        Err(TryRecvError::Empty) => match tokio::time::timeout(PATIENCE, waiting.recv()).await {
+            Ok(piece) => piece,
+            Err(_) => {
+                // Chunks that wait for others would keep their memory for as long as the source stalls.
+                run.writer.contents().hurry();
+                waiting.recv().await
+            }
+        },
+        come => come.ok(),
+    }
 }
 
 /// Tells the failure of one file from that of the repository.
@@ -413,9 +415,17 @@ impl Drop for RegisteredParts<'_> {
 }
 
 /// A file among those that are being read, as long as this lives.
-struct RegisteredUpload<'a> {
+pub(super) struct RegisteredUpload<'a> {
     directory: &'a Directory,
     writer: &'a SharedWriter,
+}
+
+impl<'a> RegisteredUpload<'a> {
+    /// Adds the writer of the entry at a place.
+    pub(super) fn register(directory: &'a Directory, at: usize, writer: &'a SharedWriter) -> Self {
+        directory.state().uploads.push((at, writer.clone()));
+        Self { directory, writer }
+    }
 }
 
 impl Drop for RegisteredUpload<'_> {

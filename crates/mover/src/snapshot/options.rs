@@ -2,6 +2,7 @@
 
 use super::attributes::LostAttributes;
 use crate::Totals;
+use crate::block_form::BlockForm;
 use crate::restore::EntryFailure;
 use lifeboat_kopia::content::writer::Written;
 use lifeboat_kopia::format::snapshot::{SnapshotDocument, Source};
@@ -26,6 +27,9 @@ pub struct SnapshotOptions {
     /// The ID of the snapshot that files are taken over from, instead of the latest complete one of the source. One that is not
     /// there, or was not finished, gives no files.
     pub parent: Option<String>,
+    /// Saves a device, or an image of one, as blocks, in the form of Velero's uploader of blocks; `None` saves what is at the
+    /// path in the form of kopia.
+    pub blocks: Option<BlockForm>,
     /// The most files that are read at once; `None` takes what the policy says, or twice the processors.
     pub files_at_once: Option<usize>,
     /// The times at which what is done so far is kept.
@@ -74,6 +78,7 @@ impl SnapshotOptions {
             pins: Vec::new(),
             incremental: true,
             parent: None,
+            blocks: None,
             files_at_once: None,
             checkpoints: Checkpoints::default(),
             errors_kept: 1000,
@@ -115,7 +120,7 @@ pub struct SnapshotReport {
     pub refused: Named,
     /// Parts of policies and of earlier snapshots that do not count, and why.
     pub warnings: Vec<String>,
-    /// The number of earlier snapshots from which files were taken over.
+    /// The number of earlier snapshots from which files or blocks were taken over.
     pub parents: usize,
     /// The number of checkpoints that were made.
     pub checkpoints: u64,

@@ -1,5 +1,6 @@
 //! The path of which a snapshot is taken: a directory, a file or a device.
 
+use super::blocks::{Base, BlockDevice, save_blocks};
 use super::directory::Directory;
 use super::document::{Unfinished, write};
 use super::entry::{Entry, Kind};
@@ -13,6 +14,7 @@ use crate::handles::Slot;
 use crate::progress::add;
 use lifeboat_kopia::format::directory::{DirectoryEntry, EntryType, Summary};
 use rustix::fs::{FileType, Mode, OFlags, SeekFrom, fstat, seek};
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
@@ -33,6 +35,8 @@ enum RootKind {
     File(Arc<Directory>, OsString),
     /// A device as the only entry of a directory that is made up.
     Device(Arc<Directory>, Arc<Handle>),
+    /// A device, or an image of one, that is saved as blocks.
+    Blocks(Arc<Directory>, Arc<BlockDevice>),
 }
 
 fn failed(attempt: &'static str, path: &Path) -> impl Fn(rustix::io::Errno) -> MoverError {
@@ -47,6 +51,10 @@ impl Root {
             path: path.to_owned(),
             source,
         })?;
+        if let Some(form) = &run.options.blocks {
+            let (directory, device) = BlockDevice::open(run, &real, form)?;
+            return Ok(Self { path: path.to_owned(), kind: RootKind::Blocks(directory, Arc::new(device)) });
+        }
         let name = path.file_name().or(real.file_name()).unwrap_or(OsStr::new("/"));
         let stat = rustix::fs::stat(&real).map_err(failed("look at it", path))?;
         let settings = run.policies.root.clone();
@@ -97,13 +105,28 @@ impl Root {
 
     /// The directory of which checkpoints are made. That of a single file is made up, and keeps what is stored of the file.
     pub(super) fn directory(&self) -> &Arc<Directory> {
-        let (RootKind::Directory(directory) | RootKind::Device(directory, _) | RootKind::File(directory, _)) =
-            &self.kind;
+        let (RootKind::Directory(directory)
+        | RootKind::Device(directory, _)
+        | RootKind::File(directory, _)
+        | RootKind::Blocks(directory, _)) = &self.kind;
         directory
     }
 
+    /// The tags that belong to its form.
+    pub(super) fn tags(&self) -> BTreeMap<String, String> {
+        match &self.kind {
+            RootKind::Blocks(_, device) => device.tags(),
+            RootKind::Directory(_) | RootKind::Device(..) | RootKind::File(..) => BTreeMap::new(),
+        }
+    }
+
     /// Saves it, and gives the root of the snapshot.
-    pub(super) async fn save(&self, run: &Arc<Run>, parents: &[&DirectoryEntry]) -> Result<DirectoryEntry, MoverError> {
+    pub(super) async fn save(
+        &self,
+        run: &Arc<Run>,
+        parents: &[&DirectoryEntry],
+        base: Option<&Base>,
+    ) -> Result<DirectoryEntry, MoverError> {
         match &self.kind {
             RootKind::Directory(directory) => {
                 let of_directories = parents.iter().filter(|parent| parent.entry_type == EntryType::Directory);
@@ -132,6 +155,10 @@ impl Root {
                 Ok(DirectoryEntry { summary: Some(totals), ..entry })
             }
             RootKind::Device(directory, handle) => self.save_device(run, directory, handle).await,
+            RootKind::Blocks(directory, device) => {
+                let saved = save_blocks(run, directory, device, base).await;
+                saved.map_err(|not_saved| self.ended_by(not_saved))
+            }
         }
     }
 

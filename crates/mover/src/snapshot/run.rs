@@ -80,6 +80,7 @@ pub(super) struct Notes {
     pub(super) unnamed_warnings: u64,
     pub(super) written: Written,
     pub(super) checkpoints: u64,
+    pub(super) parents: usize,
 }
 
 impl Run {
@@ -177,7 +178,7 @@ impl Run {
     }
 
     /// The report at the end.
-    pub(super) fn report(&self, id: String, document: SnapshotDocument, parents: usize) -> SnapshotReport {
+    pub(super) fn report(&self, id: String, document: SnapshotDocument) -> SnapshotReport {
         let notes = std::mem::take(&mut *self.notes());
         SnapshotReport {
             id,
@@ -193,7 +194,7 @@ impl Run {
             caches: notes.caches,
             refused: notes.refused,
             warnings: notes.warnings,
-            parents,
+            parents: notes.parents,
             checkpoints: notes.checkpoints,
         }
     }
