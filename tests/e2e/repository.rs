@@ -1,6 +1,7 @@
 //! Repositories of volume data, beside kopia itself, and those that restic wrote.
 
 mod at_once;
+mod blocks;
 mod compared;
 mod deletion;
 mod flags;

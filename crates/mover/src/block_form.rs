@@ -1,6 +1,7 @@
 //! Velero's form of a block device: its words and lengths, and the options of who writes it (velero:
 //! pkg/uploader/block).
 
+use lifeboat_kopia::format::time::UnixNanos;
 use std::ops::Range;
 
 /// The tag that names the uploader, and its value for block devices.
@@ -9,6 +10,8 @@ pub(crate) const UPLOADER: (&str, &str) = ("snapshot-uploader", "velero-block");
 pub(crate) const LENGTH: &str = "bdev-source-size";
 /// The length of a block; the last one of a device is filled up with zeros.
 pub(crate) const BLOCK: u64 = 1 << 20;
+/// The time of all its entries: Go's zero time as the format writes it, which says nothing.
+pub(crate) const NO_TIME: UnixNanos = UnixNanos(-6_795_364_578_871_345_152);
 /// The name of a device whose source has none.
 const NAMELESS: &str = "device";
 

@@ -42,7 +42,7 @@ use walk::Walk;
 
 pub use names::refusal as name_refusal;
 pub use options::{EntryFailure, Existing, RestoreOptions, RestoreReport};
-pub use saved_device::{SavedDevice, saved_device};
+pub use saved_device::{SavedDevice, is_saved_as_blocks, saved_device};
 
 /// The pieces that wait for the plan, beside its window.
 const WAITING: usize = 256;

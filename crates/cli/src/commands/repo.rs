@@ -2,6 +2,7 @@
 //! `ls`, `cat`, `restore`, `mount`, `verify`, `diff`, `stats`, `password`, `maintenance`. Those that list and read take
 //! repositories of restic, too.
 
+pub(crate) mod blocks;
 pub(crate) mod cat;
 pub(crate) mod choice;
 pub(crate) mod create;

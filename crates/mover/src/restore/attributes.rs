@@ -1,6 +1,7 @@
 //! Owner, permissions and times of an entry.
 
 use super::run::Run;
+use crate::block_form::NO_TIME;
 use crate::failure::Failed;
 use lifeboat_kopia::format::time::{SECOND, UnixNanos};
 use rustix::fs::{
@@ -22,9 +23,9 @@ pub(super) const UNFINISHED: UnixNanos = UnixNanos(0);
 
 impl Attributes {
     /// True where a file with this time may be believed to be finished. The time of unfinished files is not, nor are those
-    /// that a file system with coarse times could make of it.
+    /// that a file system with coarse times could make of it. All devices that are saved as blocks have one time.
     pub(super) fn tells_finished(&self) -> bool {
-        !(-2 * SECOND..=2 * SECOND).contains(&self.modified.0)
+        self.modified != NO_TIME && !(-2 * SECOND..=2 * SECOND).contains(&self.modified.0)
     }
 
     pub(super) fn has_time_of(&self, stat: &Stat) -> bool {

@@ -20,6 +20,13 @@ pub struct SavedDevice {
     pub may_have_files: bool,
 }
 
+/// True for the tags of a snapshot by the uploader of blocks.
+#[must_use]
+pub fn is_saved_as_blocks(tags: &BTreeMap<String, String>) -> bool {
+    let (tag, uploader) = UPLOADER;
+    tags.get(tag).is_some_and(|value| value == uploader)
+}
+
 /// The device that a snapshot with this root and these tags is of; `None` for the files of a volume.
 ///
 /// # Errors
@@ -29,7 +36,7 @@ pub async fn saved_device(
     root: &SourceEntry,
     tags: &BTreeMap<String, String>,
 ) -> Result<Option<SavedDevice>, MoverError> {
-    let is_by_blocks = tags.get(UPLOADER.0).is_some_and(|uploader| uploader == UPLOADER.1);
+    let is_by_blocks = is_saved_as_blocks(tags);
     let file = match &root.kind {
         EntryKind::Directory => only_file(source, root).await?,
         // No volume with files is a file.

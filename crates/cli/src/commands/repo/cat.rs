@@ -27,7 +27,7 @@ impl CatArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
         let opened = self.repository.open_source(globals).await?;
         let found = self.entry.find_in(&opened.source, &self.snapshot_source).await?;
-        let FoundEntry { snapshot, entry, gaps } = found;
+        let FoundEntry { snapshot, entry, gaps, .. } = found;
         gaps.warn(&snapshot);
         let path = if self.entry.path.is_empty() { "the root" } else { &self.entry.path };
         let printed = PrintedBytes { entry: &entry, length: None };

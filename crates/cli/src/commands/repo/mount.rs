@@ -85,7 +85,7 @@ impl MountArgs {
             return Ok((format!("{} snapshots", entries.len()), Roots::Entries(entries)));
         }
         let found = self.entry.find_in(source, &self.snapshot_source).await?;
-        let FoundEntry { snapshot, mut entry, gaps } = found;
+        let FoundEntry { snapshot, mut entry, gaps, .. } = found;
         gaps.warn(&snapshot);
         let what = format!("snapshot {snapshot}");
         if entry.kind == EntryKind::Directory {

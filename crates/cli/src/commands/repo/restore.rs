@@ -7,7 +7,9 @@ use super::source::FoundEntry;
 use super::{RepositoryArgs, SnapshotPath};
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use lifeboat_mover::restore::{Existing, RestoreOptions, RestoreReport, restore_from};
+use lifeboat_mover::restore::{
+    Existing, RestoreOptions, RestoreReport, SavedDevice, is_saved_as_blocks, restore_from, saved_device,
+};
 use lifeboat_mover::tree::{Source, SourceEntry};
 use lifeboat_mover::{Progress, Totals};
 use lifeboat_object::printable;
@@ -93,10 +95,20 @@ enum ExistingFiles {
 impl RestoreArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
         let opened = self.repository.open_source(globals).await?;
-        let FoundEntry { snapshot, entry, gaps } = self.entry.find_in(&opened.source, &self.snapshot_source).await?;
+        let found = self.entry.find_in(&opened.source, &self.snapshot_source).await?;
+        let FoundEntry { snapshot, tags, entry, gaps } = found;
         let what = format!("snapshot {snapshot}");
         let (source, target) = (&opened.source, &self.target);
-        let restored = Restored { source, entry: &entry, gaps: &gaps, length: None, what: &what, target };
+        // Of a device that is saved as blocks the last one is filled up.
+        let device = match self.entry.path.is_empty() && is_saved_as_blocks(&tags) {
+            true => saved_device(source, &entry, &tags).await.with_context(|| format!("read {what}"))?,
+            false => None,
+        };
+        let (entry, length) = match device {
+            Some(SavedDevice { file, length, .. }) => (file, Some(length)),
+            None => (entry, None),
+        };
+        let restored = Restored { source, entry: &entry, gaps: &gaps, length, what: &what, target };
         self.flags.restore(restored).await
     }
 }

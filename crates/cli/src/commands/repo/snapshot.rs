@@ -1,5 +1,6 @@
 //! `lifeboat repo snapshot`.
 
+use super::blocks::BlockArgs;
 use super::identity::{VELERO, host, path, user};
 use super::progress::{mebibytes, time_left};
 use super::{RepositoryArgs, kopia_clock, write_options};
@@ -51,6 +52,8 @@ pub(crate) struct SnapshotArgs {
     /// Read every file, also those that have not changed since the last snapshot of the source
     #[arg(long)]
     full: bool,
+    #[command(flatten)]
+    blocks: BlockArgs,
     /// Print the report as json or yaml, instead of the ID
     #[arg(long, short, value_enum)]
     output: Option<Output>,
@@ -61,8 +64,14 @@ pub(crate) struct SnapshotArgs {
 impl SnapshotArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
         self.repository.refuse_recovery()?;
-        let options = self.options()?;
+        let mut options = self.options()?;
+        let changes = self.blocks.changes()?;
         let opened = self.repository.open(globals).await?;
+        let snapshots = match changes {
+            Some(_) => opened.repository.snapshots().await?,
+            None => Vec::new(),
+        };
+        options.blocks = self.blocks.form(&options.source, changes, &snapshots)?;
         let write = write_options(&options.source.user, &options.source.host);
         let writer = opened.repository.writer(write).await?;
         let progress = Arc::new(Progress::default());

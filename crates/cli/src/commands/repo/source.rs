@@ -11,6 +11,7 @@ use lifeboat_restic::{OpenOptions, Repository, ResticError};
 use lifeboat_terminal::flags::globals::Globals;
 use lifeboat_terminal::output::errors::warn;
 use lifeboat_terminal::process::scratch::ScratchFolder;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// An open repository of either format, and the folder in which its indexes may lie.
@@ -81,6 +82,8 @@ async fn warn_of_locks(repository: &Repository) -> Result<()> {
 pub(crate) struct FoundEntry {
     /// The ID of the snapshot.
     pub(crate) snapshot: String,
+    /// Its tags; none of a snapshot of restic.
+    pub(crate) tags: BTreeMap<String, String>,
     pub(crate) entry: SourceEntry,
     /// The gaps below the entry.
     pub(crate) gaps: SnapshotGaps,
@@ -92,7 +95,8 @@ impl SnapshotPath {
         match source {
             Source::Kopia(repository) => {
                 let FoundInKopia { snapshot, entry, gaps } = self.find(repository, of).await?;
-                Ok(FoundEntry { snapshot: snapshot.id, entry: SourceEntry::from(&entry), gaps })
+                let tags = snapshot.document.map(|document| document.tags).unwrap_or_default();
+                Ok(FoundEntry { snapshot: snapshot.id, tags, entry: SourceEntry::from(&entry), gaps })
             }
             Source::Restic(repository) => {
                 let snapshot = of.choose_restic(&repository.snapshots().await?, &self.snapshot)?;
@@ -101,7 +105,8 @@ impl SnapshotPath {
                 let document = document.with_context(|| format!("snapshot {} cannot be read", snapshot.id))?;
                 let node = repository.node_at(&document.tree, &self.path).await?;
                 let entry = node.map_or_else(|| SourceEntry::root_of_restic(document.tree), SourceEntry::from);
-                Ok(FoundEntry { snapshot: snapshot.id.to_string(), entry, gaps: SnapshotGaps::default() })
+                let (snapshot, gaps) = (snapshot.id.to_string(), SnapshotGaps::default());
+                Ok(FoundEntry { snapshot, tags: BTreeMap::new(), entry, gaps })
             }
         }
     }

@@ -6,11 +6,10 @@ use super::super::read::{FileReading, Opened, Piece, pieces};
 use super::super::run::Run;
 use super::map::BlockMap;
 use crate::MoverError;
-use crate::block_form::{BLOCK, BlockChanges, BlockForm, LENGTH, UPLOADER};
+use crate::block_form::{BLOCK, BlockChanges, BlockForm, LENGTH, NO_TIME, UPLOADER};
 use crate::failure::Failed;
 use crate::handles::Slot;
 use lifeboat_kopia::content::writer::PIECE;
-use lifeboat_kopia::format::time::UnixNanos;
 use rustix::fs::{FileType, Mode, OFlags, SeekFrom, fstat, seek};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
@@ -18,8 +17,6 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The time of all entries: Go's zero time as the format writes it.
-const NEVER: UnixNanos = UnixNanos(-6_795_364_578_871_345_152);
 /// The bytes that blocks are compared with.
 static ZEROS: [u8; PIECE] = [0; PIECE];
 
@@ -68,7 +65,7 @@ impl BlockDevice {
             size,
             changes: form.changes.clone(),
         };
-        let like = |kind, name: &[u8]| Entry { mode: 0o777, modified: NEVER, ..Entry::new(kind, name) };
+        let like = |kind, name: &[u8]| Entry { mode: 0o777, modified: NO_TIME, ..Entry::new(kind, name) };
         let directory = Directory::root(like(Kind::Directory, b""), run.policies.root.clone(), Slot::default());
         let entry = Entry { size: device.padded_size(), ..like(Kind::File, form.name.as_bytes()) };
         directory.state().entries = vec![entry];
