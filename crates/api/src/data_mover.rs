@@ -5,7 +5,7 @@
 pub enum DataMover {
     /// The node agent's own, which reads and writes whole volumes.
     NodeAgent,
-    /// Velero's for block devices, which reads changed blocks.
+    /// The node agent's own for volumes as block devices, also those with a file system.
     Block,
     /// A program of a third party, which takes up its DataUploads and DataDownloads itself.
     ThirdParty,

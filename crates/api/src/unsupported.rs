@@ -7,8 +7,6 @@ use crate::UploaderType;
 pub enum UnsupportedPart {
     /// Repositories of restic, into which older servers of Velero have saved the files of volumes.
     Restic,
-    /// The data mover `velero-block`.
-    BlockDataMover,
     /// Changed block tracking, by which a mover reads only what has changed since the snapshot before.
     ChangedBlockTracking,
     /// Movers on Windows nodes.
@@ -17,14 +15,13 @@ pub enum UnsupportedPart {
 
 impl UnsupportedPart {
     /// All of them, in the order of the page `docs/supported.md`.
-    pub const ALL: [Self; 4] = [Self::Restic, Self::BlockDataMover, Self::ChangedBlockTracking, Self::WindowsMovers];
+    pub const ALL: [Self; 3] = [Self::Restic, Self::ChangedBlockTracking, Self::WindowsMovers];
 
     /// The part, as it stands in a sentence.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Restic => "a repository of restic",
-            Self::BlockDataMover => "the data mover velero-block",
             Self::ChangedBlockTracking => "changed block tracking",
             Self::WindowsMovers => "movers on Windows nodes",
         }
@@ -35,7 +32,6 @@ impl UnsupportedPart {
     pub fn why(self) -> &'static str {
         match self {
             Self::Restic => "a repository of restic, which node agents neither read nor write",
-            Self::BlockDataMover => "the data mover velero-block, which this version does not have",
             Self::ChangedBlockTracking => {
                 "changed block tracking, which this version does not use: it reads whole volumes"
             }
@@ -48,7 +44,6 @@ impl UnsupportedPart {
     pub fn next_of_restore(self) -> &'static str {
         match self {
             Self::Restic => UploaderType::RESTIC_NEXT_STEP,
-            Self::BlockDataMover => "restore it with Velero, or from another backup",
             Self::ChangedBlockTracking => "nothing: what was saved with it comes back whole",
             Self::WindowsMovers => "restore it to Linux nodes, or with Velero",
         }
@@ -59,7 +54,6 @@ impl UnsupportedPart {
     pub fn next_of_backup(self) -> &'static str {
         match self {
             Self::Restic => "set --uploader-type=kopia at the server",
-            Self::BlockDataMover => "leave spec.datamover out of the Backup",
             Self::ChangedBlockTracking => "leave it out: data that has not changed is not stored again",
             Self::WindowsMovers => "save such volumes by CSI snapshots that stay in the storage",
         }

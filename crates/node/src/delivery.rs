@@ -2,10 +2,11 @@
 //! delivery that was broken off goes on. Pure.
 //!
 //! The volume is retained first, so that it outlives the claim in which it was filled; then pod and claim go, the volume is
-//! reserved for the target, and gets its reclaim policy back when the target is bound.
+//! reserved for the target, and gets its reclaim policy back when the target is bound. A volume that was filled as a device, and whose
+//! target has a file system, is made anew: the mode of a PersistentVolume cannot change. The new one is there before the old one goes.
 
 use crate::kube::text;
-use crate::transfer::{Delivery, Transfer};
+use crate::transfer::{Delivery, RemadeVolume, Transfer};
 use lifeboat_api::TargetVolumeSpec;
 use lifeboat_api::well_known::ANNOTATION_DELIVERY;
 use serde_json::{Value, json};
@@ -16,6 +17,8 @@ pub(crate) struct DeliveryView<'a> {
     pub(crate) target_spec: &'a TargetVolumeSpec,
     pub(crate) delivery: &'a Delivery,
     pub(crate) volume: Option<&'a Value>,
+    /// The volume of the other mode that was made of it.
+    pub(crate) remade: Option<&'a Value>,
     /// The claim in which the volume was filled.
     pub(crate) restore_claim: Option<&'a Value>,
     pub(crate) target: Option<&'a Value>,
@@ -32,6 +35,10 @@ pub(crate) enum DeliveryStep {
     PatchTarget(Value),
     RemovePod,
     RemoveClaim,
+    /// Creates the volume of the other mode.
+    CreateVolume(Value),
+    /// Removes the volume that was made anew; its bytes in the storage stay.
+    RemoveVolume,
     /// Waits for others.
     Wait(String),
     Done,
@@ -43,14 +50,20 @@ pub(crate) enum DeliveryStep {
 pub(crate) fn next_delivery_step(view: &DeliveryView<'_>) -> DeliveryStep {
     let DeliveryView { target_spec, delivery, .. } = view;
     let target_name = format!("{}/{}", target_spec.namespace, target_spec.pvc);
-    let Some(volume) = view.volume else {
+    if let (Some(_), Some(old)) = (view.remade, view.volume)
+        && old["metadata"]["deletionTimestamp"].is_null()
+    {
+        return DeliveryStep::RemoveVolume;
+    }
+    let Some(volume) = view.remade.or(view.volume) else {
         return DeliveryStep::Failed(format!("the volume {} with the restored data is gone", delivery.volume));
     };
+    let name = text(volume, &["metadata", "name"]);
     let Some(target) = view.target.filter(|target| target["metadata"]["deletionTimestamp"].is_null()) else {
         return DeliveryStep::Failed(format!("the target claim {target_name} is gone"));
     };
     let bound_to = text(target, &["spec", "volumeName"]);
-    if !bound_to.is_empty() && bound_to != delivery.volume {
+    if !bound_to.is_empty() && bound_to != name {
         return DeliveryStep::Failed(format!(
             "the target claim {target_name} was bound to the volume {bound_to} meanwhile"
         ));
@@ -64,7 +77,7 @@ pub(crate) fn next_delivery_step(view: &DeliveryView<'_>) -> DeliveryStep {
     };
     if is_reserved(volume, target) {
         return match text(target, &["status", "phase"]) == "Bound" {
-            false if bound_to.is_empty() => bind_target(target, &delivery.volume),
+            false if bound_to.is_empty() => bind_target(target, name),
             false => DeliveryStep::Wait(format!("the target claim {target_name} is being bound")),
             true if policy != delivery.reclaim_policy => with_policy(&delivery.reclaim_policy),
             true => DeliveryStep::Done,
@@ -77,15 +90,18 @@ pub(crate) fn next_delivery_step(view: &DeliveryView<'_>) -> DeliveryStep {
         return DeliveryStep::RemovePod;
     }
     if view.is_attached {
-        return DeliveryStep::Wait(format!("the volume {} is being detached", delivery.volume));
+        return DeliveryStep::Wait(format!("the volume {name} is being detached"));
     }
     match view.restore_claim {
         Some(claim) if claim["metadata"]["deletionTimestamp"].is_null() => return DeliveryStep::RemoveClaim,
         Some(_) => return DeliveryStep::Wait("the claim in which the volume was filled is being deleted".to_owned()),
         None => {}
     }
+    if let (Some(remade), None) = (&delivery.remade, view.remade) {
+        return DeliveryStep::CreateVolume(remade_volume(volume, target, remade));
+    }
     match bound_to.is_empty() {
-        true => bind_target(target, &delivery.volume),
+        true => bind_target(target, name),
         false => reserve(volume, target),
     }
 }
@@ -105,6 +121,44 @@ fn bind_target(target: &Value, volume: &str) -> DeliveryStep {
         },
         "spec": {"volumeName": volume},
     }))
+}
+
+/// The mode of a claim or a volume.
+pub(crate) fn mode_of(object: &Value) -> &str {
+    match text(object, &["spec", "volumeMode"]) {
+        "" => "Filesystem",
+        mode => mode,
+    }
+}
+
+/// The volume of the target's mode for the same bytes in the storage, reserved for the target.
+fn remade_volume(volume: &Value, target: &Value, remade: &RemadeVolume) -> Value {
+    let mut spec = volume["spec"].clone();
+    spec["volumeMode"] = json!(mode_of(target));
+    spec["persistentVolumeReclaimPolicy"] = json!("Retain");
+    spec["claimRef"] = json!({
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": target["metadata"]["namespace"],
+        "name": target["metadata"]["name"],
+    });
+    if let Some(attributes) = spec.pointer_mut("/csi/volumeAttributes").and_then(Value::as_object_mut) {
+        // It names the provisioner that has made the other one.
+        attributes.remove("storage.kubernetes.io/csiProvisionerIdentity");
+    }
+    if let Some(csi) = spec.get_mut("csi").and_then(Value::as_object_mut)
+        && !remade.fs_type.is_empty()
+    {
+        csi.insert("fsType".to_owned(), json!(remade.fs_type));
+    }
+    let fields = |of: &Value| of.as_object().cloned().unwrap_or_default();
+    let mut labels = fields(&volume["metadata"]["labels"]);
+    labels.extend(fields(&target["spec"]["selector"]["matchLabels"]));
+    // Without the name of the provisioner nobody would delete the volume in the storage when its claim goes.
+    let mut annotations = fields(&volume["metadata"]["annotations"]);
+    annotations.remove("pv.kubernetes.io/bound-by-controller");
+    json!({
+        "apiVersion": "v1", "kind": "PersistentVolume",
+        "metadata": {"name": remade.name, "labels": labels, "annotations": annotations}, "spec": spec,
+    })
 }
 
 /// Reserves the volume for the target, and gives it the labels that the target selects.
@@ -166,15 +220,21 @@ mod tests {
     }
 
     fn next(objects: &Objects) -> DeliveryStep {
+        next_of(objects, None, None)
+    }
+
+    fn next_of(objects: &Objects, remade: Option<RemadeVolume>, made: Option<&Value>) -> DeliveryStep {
+        let volume = Some(&objects.volume).filter(|volume| !volume.is_null());
         let spec = TargetVolumeSpec { pvc: "data".into(), namespace: "shop".into(), ..TargetVolumeSpec::default() };
         let begun = serde_json::from_value(json!("2026-11-28T12:00:00Z")).unwrap();
         let message = String::new();
         let delivery =
-            Delivery { volume: "pv-1".into(), reclaim_policy: "Delete".into(), total_bytes: 7, message, begun };
+            Delivery { volume: "pv-1".into(), reclaim_policy: "Delete".into(), total_bytes: 7, message, begun, remade };
         next_delivery_step(&DeliveryView {
             target_spec: &spec,
             delivery: &delivery,
-            volume: Some(&objects.volume),
+            volume,
+            remade: made,
             restore_claim: objects.claim.as_ref(),
             target: Some(&objects.target),
             has_pod: objects.has_pod,
@@ -225,6 +285,72 @@ mod tests {
         assert_eq!(next(&of), policy("Delete"));
         of.volume["spec"]["persistentVolumeReclaimPolicy"] = json!("Delete");
         assert_eq!(next(&of), DeliveryStep::Done);
+    }
+
+    #[test]
+    fn a_volume_that_was_filled_as_a_device_is_made_anew_for_a_file_system() {
+        let mut of = objects();
+        of.volume = json!({
+            "metadata": {
+                "name": "pv-1", "resourceVersion": "5", "uid": "pv-uid", "labels": {"zone": "z"},
+                "annotations": {"pv.kubernetes.io/provisioned-by": "d", "pv.kubernetes.io/bound-by-controller": "yes"},
+            },
+            "spec": {
+                "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "8Gi"}, "volumeMode": "Block",
+                "persistentVolumeReclaimPolicy": "Delete", "storageClassName": "fast",
+                "claimRef": {"namespace": "velero", "name": "dd-1", "uid": "claim-uid"},
+                "csi": {
+                    "driver": "d", "volumeHandle": "vol-1",
+                    "volumeAttributes": {"pool": "p", "storage.kubernetes.io/csiProvisionerIdentity": "1-d"},
+                },
+            },
+        });
+        (of.has_pod, of.is_attached) = (false, false);
+        let remade = || Some(RemadeVolume { name: "pvc-dd".into(), fs_type: "xfs".into() });
+        // As any other it is retained, and released by its claim.
+        assert!(matches!(next_of(&of, remade(), None), DeliveryStep::PatchVolume(_)));
+        of.volume["spec"]["persistentVolumeReclaimPolicy"] = json!("Retain");
+        assert_eq!(next_of(&of, remade(), None), DeliveryStep::RemoveClaim);
+        of.claim = None;
+        let mut made = json!({
+            "apiVersion": "v1", "kind": "PersistentVolume",
+            "metadata": {
+                "name": "pvc-dd", "labels": {"zone": "z", "velero.io/dynamic-pv-restore": "x"},
+                "annotations": {"pv.kubernetes.io/provisioned-by": "d"},
+            },
+            "spec": {
+                "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "8Gi"}, "volumeMode": "Filesystem",
+                "persistentVolumeReclaimPolicy": "Retain", "storageClassName": "fast",
+                "claimRef": {
+                    "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": "shop", "name": "data",
+                },
+                "csi": {
+                    "driver": "d", "volumeHandle": "vol-1", "fsType": "xfs", "volumeAttributes": {"pool": "p"},
+                },
+            },
+        });
+        assert_eq!(next_of(&of, remade(), None), DeliveryStep::CreateVolume(made.clone()));
+        // The bytes are never without a volume that names them.
+        made["metadata"]["resourceVersion"] = json!("9");
+        assert_eq!(next_of(&of, remade(), Some(&made)), DeliveryStep::RemoveVolume);
+        of.volume["metadata"]["deletionTimestamp"] = json!("2026-11-28T12:00:00Z");
+        let bound = |step: &DeliveryStep| match step {
+            DeliveryStep::PatchTarget(patch) => patch["spec"]["volumeName"].clone(),
+            _ => Value::Null,
+        };
+        assert_eq!(bound(&next_of(&of, remade(), Some(&made))), "pvc-dd");
+        of.volume = Value::Null;
+        assert_eq!(bound(&next_of(&of, remade(), Some(&made))), "pvc-dd");
+        of.target["spec"]["volumeName"] = json!("pvc-dd");
+        of.target["status"]["phase"] = json!("Bound");
+        let policy = json!({
+            "metadata": {"resourceVersion": "9"}, "spec": {"persistentVolumeReclaimPolicy": "Delete"},
+        });
+        assert_eq!(next_of(&of, remade(), Some(&made)), DeliveryStep::PatchVolume(policy));
+        made["spec"]["persistentVolumeReclaimPolicy"] = json!("Delete");
+        assert_eq!(next_of(&of, remade(), Some(&made)), DeliveryStep::Done);
+        let gone = "the volume pv-1 with the restored data is gone";
+        assert_eq!(next_of(&of, remade(), None), DeliveryStep::Failed(gone.into()));
     }
 
     #[test]

@@ -37,6 +37,19 @@ pub(crate) struct Delivery {
     pub(crate) message: String,
     /// The time at which it began.
     pub(crate) begun: Time,
+    /// The PersistentVolume that is made of it for a claim of another mode; `None` where the modes are the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) remade: Option<RemadeVolume>,
+}
+
+/// The PersistentVolume of the other mode for a volume in the storage that was filled as a device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RemadeVolume {
+    pub(crate) name: String,
+    /// Its file system; empty where nobody knows it, and the driver takes its own.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) fs_type: String,
 }
 
 /// A transfer as it was last seen.
@@ -191,20 +204,28 @@ impl Transfer {
                 UploaderType::Restic => Support::Refused(UnsupportedPart::Restic.refusal_of_backup()),
             },
             TransferRequest::DataDownload(spec) => match DataMover::of(&spec.data_mover) {
-                DataMover::NodeAgent => Support::Ours,
-                DataMover::Block => Support::Refused(UnsupportedPart::BlockDataMover.refusal_of_restore()),
+                DataMover::NodeAgent | DataMover::Block => Support::Ours,
                 DataMover::ThirdParty => Support::Foreign,
             },
             TransferRequest::DataUpload(spec) => match (DataMover::of(&spec.data_mover), &spec.csi_snapshot) {
-                (DataMover::NodeAgent, Some(snapshot)) if !snapshot.volume_snapshot.is_empty() => Support::Ours,
-                (DataMover::NodeAgent, _) => Support::Refused(
+                (DataMover::ThirdParty, _) => Support::Foreign,
+                (_, Some(snapshot)) if !snapshot.volume_snapshot.is_empty() => Support::Ours,
+                _ => Support::Refused(
                     "it names no VolumeSnapshot in spec.csiSnapshot: only the snapshots of CSI drivers can be moved"
                         .to_owned(),
                 ),
-                (DataMover::Block, _) => Support::Refused(UnsupportedPart::BlockDataMover.refusal_of_backup()),
-                (DataMover::ThirdParty, _) => Support::Foreign,
             },
         }
+    }
+
+    /// Returns true if the volume is moved as a block device, also one with a file system.
+    pub(crate) fn is_in_blocks(&self) -> bool {
+        let data_mover = match &self.request {
+            TransferRequest::DataDownload(spec) => &spec.data_mover,
+            TransferRequest::DataUpload(spec) => &spec.data_mover,
+            TransferRequest::PodVolumeBackup(_) | TransferRequest::PodVolumeRestore(_) => return false,
+        };
+        DataMover::of(data_mover) == DataMover::Block
     }
 
     pub(crate) fn has_ended(&self) -> bool {

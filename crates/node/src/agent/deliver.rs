@@ -1,15 +1,15 @@
 //! Brings the volume of a download to its claim, by the steps of [`crate::delivery`].
 
 use crate::agent::act::{Acted, Actor};
-use crate::delivery::{DeliveryStep, DeliveryView, begin, next_delivery_step};
+use crate::delivery::{DeliveryStep, DeliveryView, begin, mode_of, next_delivery_step};
 use crate::exposer::remove::remove_pod;
 use crate::kube::{ObjectName, is_owned_by, text, uid};
 use crate::outcome::TransferResult;
 use crate::resources;
 use crate::rules::Ending;
-use crate::transfer::{Delivery, Transfer, TransferRequest};
+use crate::transfer::{Delivery, RemadeVolume, Transfer, TransferRequest};
 use jiff::{SignedDuration, Timestamp};
-use lifeboat_api::{DataPathPhase, Time};
+use lifeboat_api::{DataPathPhase, TargetVolumeSpec, Time};
 use lifeboat_cluster::ClusterError;
 use serde_json::Value;
 use std::time::Duration;
@@ -18,8 +18,7 @@ use std::time::Duration;
 const DELIVERY_PAUSE: Duration = Duration::from_secs(1);
 
 /// The message of a delivery that is given up. The bytes of the volume are whole, so it stays.
-fn undelivered(delivery: &Delivery, why: &str) -> String {
-    let volume = &delivery.volume;
+fn undelivered(volume: &str, why: &str) -> String {
     format!(
         "error rebinding the restored volume {volume}: {why}; the PersistentVolume {volume} has the restored data and is kept (reclaim policy Retain): bind it to a claim, or delete it"
     )
@@ -39,9 +38,15 @@ impl Actor {
         let claim = self.kube.find(&resources::claims(), own, &transfer.meta.name).await?;
         let claim = claim.filter(|claim| is_owned_by(claim, &transfer.meta.uid));
         let Some(delivery) = transfer.delivery() else {
-            return self.begin_delivery(transfer, claim.as_ref(), result).await;
+            return self.begin_delivery(transfer, claim.as_ref(), target_spec, result).await;
         };
         let volume = self.kube.find(&resources::volumes(), None, &delivery.volume).await?;
+        let remade = match &delivery.remade {
+            Some(remade) => self.kube.find(&resources::volumes(), None, &remade.name).await?,
+            None => None,
+        };
+        let current = remade.as_ref().or(volume.as_ref());
+        let name = current.map_or(delivery.volume.as_str(), |volume| text(volume, &["metadata", "name"]));
         let target = self.kube.find(&resources::claims(), Some(&target_spec.namespace), &target_spec.pvc).await?;
         let pod = self.kube.find(&resources::pods(), own, &transfer.meta.name).await?;
         let has_pod = pod.is_some_and(|pod| is_owned_by(&pod, &transfer.meta.uid));
@@ -50,6 +55,7 @@ impl Actor {
             target_spec,
             delivery: &delivery,
             volume: volume.as_ref(),
+            remade: remade.as_ref(),
             restore_claim: claim.as_ref(),
             target: target.as_ref(),
             has_pod,
@@ -58,8 +64,17 @@ impl Actor {
         match step {
             DeliveryStep::PatchVolume(patch) => {
                 let resource = resources::volumes();
+                self.patched(ObjectName { resource: &resource, namespace: None, name }, &patch).await
+            }
+            DeliveryStep::CreateVolume(made) => {
+                let (resource, name) = (resources::volumes(), text(&made, &["metadata", "name"]));
+                let of = ObjectName { resource: &resource, namespace: None, name };
+                self.kube.create(of, &made).await.map(|_| Acted::More)
+            }
+            DeliveryStep::RemoveVolume => {
+                let resource = resources::volumes();
                 let of = ObjectName { resource: &resource, namespace: None, name: &delivery.volume };
-                self.patched(of, &patch).await
+                self.kube.delete(of, volume.as_ref().map_or("", uid)).await.map(|()| Acted::More)
             }
             DeliveryStep::PatchTarget(patch) => {
                 let (resource, namespace) = (resources::claims(), Some(target_spec.namespace.as_str()));
@@ -80,7 +95,7 @@ impl Actor {
                 let limit = SignedDuration::try_from(self.settings.resource_timeout).unwrap_or(SignedDuration::MAX);
                 // It counts from the first look of this agent: nobody has waited while there was none.
                 match self.now.duration_since(since) >= limit {
-                    true => self.fail(transfer, undelivered(&delivery, &reason)).await,
+                    true => self.fail(transfer, undelivered(name, &reason)).await,
                     false => Ok(Acted::Waits(reason, DELIVERY_PAUSE)),
                 }
             }
@@ -89,7 +104,7 @@ impl Actor {
                 let result = Some(delivery.result());
                 self.end(transfer, &Ending { phase, message, result, has_no_pod: false }).await
             }
-            DeliveryStep::Failed(why) => self.fail(transfer, undelivered(&delivery, &why)).await,
+            DeliveryStep::Failed(why) => self.fail(transfer, undelivered(name, &why)).await,
         }
     }
 
@@ -97,6 +112,7 @@ impl Actor {
         &self,
         transfer: &Transfer,
         claim: Option<&Value>,
+        target: &TargetVolumeSpec,
         result: &TransferResult,
     ) -> Result<Acted, ClusterError> {
         let volume = claim.map_or("", |claim| text(claim, &["spec", "volumeName"]));
@@ -117,8 +133,30 @@ impl Actor {
             total_bytes: result.total_bytes,
             message: result.message.clone(),
             begun: Time::new(self.now),
+            remade: self.remade(transfer, target, &found).await?,
         };
         self.store(transfer, begin(transfer, &delivery)).await
+    }
+
+    /// The volume that has to be made of one that was filled as a device, for a claim with a file system.
+    async fn remade(
+        &self,
+        transfer: &Transfer,
+        target: &TargetVolumeSpec,
+        filled: &Value,
+    ) -> Result<Option<RemadeVolume>, ClusterError> {
+        let claim = self.kube.find(&resources::claims(), Some(&target.namespace), &target.pvc).await?;
+        let Some(claim) = claim.filter(|claim| transfer.is_in_blocks() && mode_of(claim) != mode_of(filled)) else {
+            return Ok(None);
+        };
+        let class = match (target.fs_type.as_str(), text(&claim, &["spec", "storageClassName"])) {
+            ("", class) if !class.is_empty() => self.kube.find(&resources::storage_classes(), None, class).await?,
+            _ => None,
+        };
+        // The definitions of Velero 1.18 drop the one of the download.
+        let of_class = class.as_ref().map_or("", |class| text(class, &["parameters", "csi.storage.k8s.io/fstype"]));
+        let fs_type = if target.fs_type.is_empty() { of_class } else { &target.fs_type };
+        Ok(Some(RemadeVolume { name: format!("pvc-{}", transfer.meta.uid), fs_type: fs_type.to_owned() }))
     }
 
     async fn is_attached(&self, volume: &str) -> Result<bool, ClusterError> {

@@ -63,7 +63,10 @@ impl SnapshotSource<'_> {
 /// The claim; an error says what is not known.
 pub(crate) fn backup_claim(transfer: &Transfer, of: &SnapshotSource<'_>) -> Result<Value, String> {
     const GONE: &str = "the claim of the snapshot is gone, and the snapshot does not say";
-    let is_block = of.is_block().ok_or_else(|| format!("{GONE} if its volume is a device"))?;
+    let is_block = match transfer.is_in_blocks() {
+        true => true,
+        false => of.is_block().ok_or_else(|| format!("{GONE} if its volume is a device"))?,
+    };
     let size = of.size().ok_or_else(|| format!("{GONE} how large its volume is"))?;
     let name = &transfer.meta.name;
     let mut metadata = json!({

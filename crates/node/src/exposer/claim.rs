@@ -46,6 +46,9 @@ pub(crate) fn restore_claim(transfer: &Transfer, target: &Value, selected_node: 
             spec[field] = target["spec"][field].clone();
         }
     }
+    if transfer.is_in_blocks() {
+        spec["volumeMode"] = json!("Block");
+    }
     json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec})
 }
 

@@ -91,7 +91,7 @@ impl Exposer<'_> {
         self.copy_for_driver(transfer, namespace, [&settings.secrets, &settings.config_maps]).await?;
         let cache = self.cache(transfer, node.as_deref()).await?;
         ensure(self.kube, &resources::claims(), &restore_claim(transfer, &claim, node.as_deref())).await?;
-        let is_block = claim["spec"]["volumeMode"] == "Block";
+        let is_block = claim["spec"]["volumeMode"] == "Block" || transfer.is_in_blocks();
         let volume = MoverVolume::claim(&transfer.meta.name, is_block);
         let ignores_pods = node.is_some() || !settings.ignores_delayed_binding;
         let pods = match ignores_pods && !self.config.security.is_restricted {

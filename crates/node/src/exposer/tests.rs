@@ -458,6 +458,13 @@ fn the_restore_claim_is_the_target_without_its_selector() {
     assert_eq!(restore_claim(&transfer, &target, None), expected);
     expected["metadata"]["annotations"] = json!({"volume.kubernetes.io/selected-node": "n2"});
     assert_eq!(restore_claim(&transfer, &target, Some("n2")), expected);
+    // Velero's mover of blocks writes onto the device of a volume with a file system, too.
+    let by_blocks = download(json!({"datamover": "velero-block"}));
+    let mut mounted = target.clone();
+    for mode in [json!("Filesystem"), Value::Null] {
+        mounted["spec"]["volumeMode"] = mode;
+        assert_eq!(restore_claim(&by_blocks, &mounted, Some("n2")), expected);
+    }
 }
 
 #[test]

@@ -154,22 +154,10 @@ fn a_new_transfer_is_accepted_when_target_and_queue_allow_it() {
     for (kind, spec, expected) in [
         (DataDownload, json!({"datamover": "velero"}), Step::Accept),
         (DataDownload, json!({"datamover": "kubevirt"}), Step::Nothing),
-        (
-            DataDownload,
-            json!({"datamover": "velero-block"}),
-            Ending::failed(
-                "its data comes from the data mover velero-block, which this version does not have: restore it with Velero, or from another backup",
-            ),
-        ),
+        (DataDownload, json!({"datamover": "velero-block"}), Step::Accept),
         (DataUpload, json!({"datamover": "velero-fs"}), Step::Accept),
         (DataUpload, json!({"datamover": "kubevirt"}), Step::Nothing),
-        (
-            DataUpload,
-            json!({"datamover": "velero-block"}),
-            Ending::failed(
-                "it asks for the data mover velero-block, which this version does not have: leave spec.datamover out of the Backup",
-            ),
-        ),
+        (DataUpload, json!({"datamover": "velero-block"}), Step::Accept),
         (
             DataUpload,
             json!({"csiSnapshot": null}),

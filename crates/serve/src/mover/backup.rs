@@ -1,4 +1,4 @@
-//! The backup of a volume (velero: pkg/uploader/kopia).
+//! The backup of a volume (velero: pkg/uploader/kopia, pkg/uploader/block).
 
 use super::check::{check_volume, is_empty};
 use super::events::WARNING;
@@ -13,7 +13,7 @@ use lifeboat_kopia::format::policy::PolicyTarget;
 use lifeboat_kopia::format::snapshot::Source;
 use lifeboat_kopia::{KopiaError, RepositoryWriter, WriteOptions};
 use lifeboat_mover::protocol::BackupResult;
-use lifeboat_mover::snapshot::{Named, SnapshotOptions, SnapshotReport, snapshot};
+use lifeboat_mover::snapshot::{BlockForm, Named, SnapshotOptions, SnapshotReport, snapshot};
 use lifeboat_repository::CLIENT_NAME;
 use serde_json::value::RawValue;
 use std::path::Path;
@@ -50,7 +50,10 @@ async fn save<R: BackupResource>(work: Work<'_, R>) -> Result<Done, Failure> {
     let writer = repository.writer(write_options(env)).await.map_err(failed)?;
     let options = options(env, &source);
     let files_at_once = options.files_at_once.unwrap_or(env.threads);
-    set_policy(&writer, &options.source, files_at_once).await.map_err(failed)?;
+    // compat: devices that are saved as blocks have no policy.
+    if source.in_blocks.is_none() {
+        set_policy(&writer, &options.source, files_at_once).await.map_err(failed)?;
+    }
     let saved = snapshot(&writer, Path::new(&volume.by_path), options, work.progress).await;
     let report = saved.map_err(|e| Failure::from_storage(&attempt, &e))?;
     if report.failed.count > 0 && !is_of_file_system(&report.failed) {
@@ -65,16 +68,20 @@ async fn save<R: BackupResource>(work: Work<'_, R>) -> Result<Done, Failure> {
         tracing::warn!("{text}");
         work.events.tell(WARNING, text).await;
     }
-    let incremental = report.totals.bytes_read;
+    let totals = report.totals;
+    let total_bytes = match source.in_blocks {
+        // compat: the length of the device; that of the snapshot has whole blocks.
+        Some(_) => i64::try_from(totals.bytes_read + totals.bytes_unchanged).unwrap_or(i64::MAX),
+        None => report.document.stats.total_size,
+    };
     let result = |message| BackupResult {
         snapshot_id: report.id.clone(),
         empty_snapshot: false,
         source: volume.clone(),
-        total_bytes: report.document.stats.total_size,
-        incremental_bytes: i64::try_from(incremental).unwrap_or(i64::MAX),
+        total_bytes,
+        incremental_bytes: i64::try_from(totals.bytes_read).unwrap_or(i64::MAX),
         message,
     };
-    let total_bytes = report.document.stats.total_size;
     Ok(Done { result: with_message(&differences(&report, NAMED_IN_RESULT).join("; "), result)?, total_bytes })
 }
 
@@ -111,11 +118,12 @@ fn options(env: &MoverEnv, source: &VolumeSource) -> SnapshotOptions {
         id => Some(id.to_owned()),
     };
     SnapshotOptions {
-        description: "Kopia Uploader".to_owned(),
+        description: if source.in_blocks.is_some() { "Block Uploader" } else { "Kopia Uploader" }.to_owned(),
         tags: source.tags.clone(),
         pins: vec!["velero-pin".to_owned()],
         incremental: source.parent != "none",
         parent,
+        blocks: source.in_blocks.as_deref().map(BlockForm::of),
         files_at_once: number(&source.settings, "ParallelFilesUpload"),
         errors_kept: NAMED,
         ..SnapshotOptions::new(of, clock(env), env.random.clone())

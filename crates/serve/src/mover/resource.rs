@@ -6,7 +6,7 @@ use lifeboat_api::well_known::{
     LABEL_RESTORE_UID,
 };
 use lifeboat_api::{
-    DataDownload, DataPathPhase, DataUpload, ObjectMeta, PodVolumeBackup, PodVolumeRestore, UploaderType,
+    DataDownload, DataMover, DataPathPhase, DataUpload, ObjectMeta, PodVolumeBackup, PodVolumeRestore, UploaderType,
 };
 use lifeboat_client::Object;
 use lifeboat_mover::protocol::attempt_of;
@@ -98,8 +98,8 @@ impl RestoreResource for DataDownload {
 const READER_POD: &str = "reader-pod";
 
 /// The tags by which Velero tells its own snapshots of one source from others.
-fn tags(requester: &str) -> BTreeMap<String, String> {
-    let tags = [("snapshot-requester", requester), ("snapshot-uploader", "kopia")];
+fn tags(requester: &str, uploader: &str) -> BTreeMap<String, String> {
+    let tags = [("snapshot-requester", requester), ("snapshot-uploader", uploader)];
     tags.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
 }
 
@@ -111,12 +111,13 @@ impl BackupResource for PodVolumeBackup {
         let volume = claim.unwrap_or(&spec.volume);
         // Each backup has a reader pod of its own, and what one has saved is the parent of the next.
         let pod = if self.metadata.says_true(ANNOTATION_BY_READER_POD) { READER_POD } else { &spec.pod.name };
-        let mut tags = tags(REQUESTER);
+        let mut tags = tags(REQUESTER, "kopia");
         tags.extend(spec.tags.clone());
         VolumeSource {
             location: spec.backup_storage_location.clone(),
             namespace: spec.pod.namespace.clone(),
             path: format!("{REQUESTER}/kopia/{}/{pod}/{volume}", spec.pod.namespace),
+            in_blocks: None,
             tags,
             parent: spec.parent_snapshot.clone(),
             settings: spec.uploader_settings.clone(),
@@ -128,14 +129,18 @@ impl BackupResource for DataUpload {
     fn source(&self) -> VolumeSource {
         const REQUESTER: &str = "snapshot-data-upload-download";
         let spec = &self.spec;
-        let mut tags = tags(REQUESTER);
+        let is_in_blocks = DataMover::of(&spec.data_mover) == DataMover::Block;
+        let uploader = if is_in_blocks { "velero-block" } else { "kopia" };
+        let volume = format!("{}/{}", spec.source_namespace, spec.source_pvc);
+        let mut tags = tags(REQUESTER, uploader);
         if let Some(operation) = self.metadata.labels.get(LABEL_ASYNC_OPERATION_ID) {
             tags.insert(LABEL_ASYNC_OPERATION_ID.to_owned(), operation.clone());
         }
         VolumeSource {
             location: spec.backup_storage_location.clone(),
             namespace: spec.source_namespace.clone(),
-            path: format!("{REQUESTER}/kopia/{}/{}", spec.source_namespace, spec.source_pvc),
+            path: format!("{REQUESTER}/{uploader}/{volume}"),
+            in_blocks: is_in_blocks.then_some(volume),
             tags,
             parent: spec.parent_snapshot.clone(),
             settings: spec.data_mover_config.clone(),
@@ -170,6 +175,7 @@ mod tests {
             location: "l".into(),
             namespace: "shop".into(),
             path: "snapshot-pod-volume/kopia/shop/web-0/data-web-0".into(),
+            in_blocks: None,
             tags: tags(("backup", "b"), "snapshot-pod-volume"),
             parent: String::new(),
             settings: BTreeMap::new(),
@@ -181,7 +187,7 @@ mod tests {
         backup.metadata.annotations.extend(by_reader.map(|(key, value)| (key.to_owned(), value.to_owned())));
         assert_eq!(backup.source().path, "snapshot-pod-volume/kopia/shop/reader-pod/archive");
 
-        let upload: DataUpload = read(json!({
+        let mut upload: DataUpload = read(json!({
             "metadata": {"name": "d-1", "labels": {"velero.io/async-operation-id": "du-1"}},
             "spec": {"snapshotType": "CSI", "sourcePVC": "data", "sourceNamespace": "shop", "backupStorageLocation": "l",
                 "operationTimeout": "10m", "parentSnapshot": "none"},
@@ -192,6 +198,12 @@ mod tests {
             parent: "none".into(),
             ..expected
         };
+        assert_eq!(upload.source(), expected);
+        upload.spec.data_mover = "velero-block".into();
+        let mut tags = expected.tags.clone();
+        tags.insert("snapshot-uploader".into(), "velero-block".into());
+        let path = "snapshot-data-upload-download/velero-block/shop/data".into();
+        let expected = VolumeSource { path, in_blocks: Some("shop/data".into()), tags, ..expected };
         assert_eq!(upload.source(), expected);
     }
 

@@ -29,6 +29,8 @@ pub struct VolumeSource {
     pub namespace: String,
     /// The path of the snapshot's source.
     pub path: String,
+    /// The name of the volume where it is saved as a block device; `None` where its files are, or its device in the form of files.
+    pub in_blocks: Option<String>,
     /// The tags of the snapshot.
     pub tags: BTreeMap<String, String>,
     /// The snapshot to build on: empty or `auto` for the latest, `none` for none, otherwise its ID.

@@ -87,3 +87,40 @@ async fn a_volume_of_an_administrator_is_never_set_to_delete() {
     assert_eq!(ground.ended(DataDownload, "dd", "Failed").await, "data path restore failed: no space");
     assert_eq!(volume(&ground).await["spec"]["persistentVolumeReclaimPolicy"], "Retain");
 }
+
+#[tokio::test]
+async fn a_volume_filled_as_a_device_is_delivered_with_its_file_system() {
+    let mut ground = Ground::start().await;
+    ground.target_claim(json!({})).await;
+    let download = json!({
+        "apiVersion": "velero.io/v2alpha1", "kind": "DataDownload", "metadata": {"name": "dd", "namespace": "velero"},
+        "spec": {
+            "targetVolume": {"pvc": "data", "pv": "", "namespace": "shop", "fsType": "xfs"}, "datamover": "velero-block",
+            "backupStorageLocation": "default", "snapshotID": "k1", "sourceNamespace": "shop",
+            "operationTimeout": "10m0s",
+        },
+    });
+    ground.create(&DataDownload.resource(), download).await;
+    ground.agent();
+    ground.provision("dd", "Delete").await;
+    let claim = ground.there(&resources::claims(), "velero", "dd").await;
+    assert_eq!(claim["spec"]["volumeMode"], "Block");
+    let volumes = resources::volumes();
+    let device = json!({"spec": {"volumeMode": "Block", "csi": {"driver": "d", "volumeHandle": "vol-1"}}});
+    ground.kube.patch(ObjectName { resource: &volumes, namespace: None, name: "pv-1" }, &device).await.unwrap();
+    ground.pod_is("dd", "Running", "").await;
+    let running = ground.phase(DataDownload, "dd", "InProgress").await;
+    ground.pod_is("dd", "Succeeded", RESULT).await;
+    let name = format!("pvc-{}", running["metadata"]["uid"].as_str().unwrap());
+    let made = ground.until(&volumes, None, &name, |found| found.is_some()).await.unwrap();
+    assert_eq!(made["spec"]["volumeMode"], "Filesystem");
+    assert_eq!(made["spec"]["csi"], json!({"driver": "d", "volumeHandle": "vol-1", "fsType": "xfs"}));
+    ground.until(&volumes, None, "pv-1", |found| found.is_none()).await;
+    let is_asked_for = |claim: Option<&Value>| claim.is_some_and(|claim| claim["spec"]["volumeName"] == *name);
+    ground.until(&resources::claims(), Some("shop"), "data", is_asked_for).await;
+    ground.status(&resources::claims(), "shop", "data", json!({"phase": "Bound"})).await;
+    assert_eq!(ground.ended(DataDownload, "dd", "Completed").await, "");
+    let left = ground.kube.get(ObjectName { resource: &volumes, namespace: None, name: &name }).await.unwrap().unwrap();
+    assert_eq!(left["spec"]["persistentVolumeReclaimPolicy"], "Delete");
+    assert_eq!(left["spec"]["claimRef"]["name"], "data");
+}

@@ -137,6 +137,13 @@ fn the_claim_of_an_upload_is_made_from_the_snapshot_as_configured() {
     let gone = "the claim of the snapshot is gone, and the snapshot does not say";
     assert_eq!(made(None, &moved("8Gi", ""), &plain), Err(format!("{gone} if its volume is a device")));
     assert_eq!(made(None, &moved("", "Block"), &plain), Err(format!("{gone} how large its volume is")));
+    // Velero's mover of blocks reads the device of a volume with a file system, too.
+    let by_blocks = upload(json!({"datamover": "velero-block"}));
+    for (claim, mode) in [(Some(claim("Filesystem")), ""), (None, "Filesystem"), (None, "")] {
+        let moved = moved("8Gi", mode);
+        let source = SnapshotSource { claim: claim.as_ref(), class: "fast", moved: &moved, settings: &plain };
+        assert_eq!(backup_claim(&by_blocks, &source).unwrap()["spec"]["volumeMode"], "Block");
+    }
 }
 
 #[test]
