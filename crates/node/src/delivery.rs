@@ -53,7 +53,15 @@ pub(crate) fn next_delivery_step(view: &DeliveryView<'_>) -> DeliveryStep {
     if let (Some(_), Some(old)) = (view.remade, view.volume)
         && old["metadata"]["deletionTimestamp"].is_null()
     {
-        return DeliveryStep::RemoveVolume;
+        let (old_name, policy) = (&delivery.volume, text(old, &["spec", "persistentVolumeReclaimPolicy"]));
+        // With any other policy the volume in the storage would go with it.
+        return match policy {
+            "Retain" => DeliveryStep::RemoveVolume,
+            _ => DeliveryStep::Failed(format!(
+                "somebody has given the volume {old_name}, of which it was made, the reclaim policy {policy}, by which \
+                 its data would be deleted"
+            )),
+        };
     }
     let Some(volume) = view.remade.or(view.volume) else {
         return DeliveryStep::Failed(format!("the volume {} with the restored data is gone", delivery.volume));
@@ -333,6 +341,9 @@ mod tests {
         // The bytes are never without a volume that names them.
         made["metadata"]["resourceVersion"] = json!("9");
         assert_eq!(next_of(&of, remade(), Some(&made)), DeliveryStep::RemoveVolume);
+        of.volume["spec"]["persistentVolumeReclaimPolicy"] = json!("Delete");
+        let deletes = "somebody has given the volume pv-1, of which it was made, the reclaim policy Delete, by which its data would be deleted";
+        assert_eq!(next_of(&of, remade(), Some(&made)), DeliveryStep::Failed(deletes.into()));
         of.volume["metadata"]["deletionTimestamp"] = json!("2026-11-28T12:00:00Z");
         let bound = |step: &DeliveryStep| match step {
             DeliveryStep::PatchTarget(patch) => patch["spec"]["volumeName"].clone(),

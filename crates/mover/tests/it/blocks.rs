@@ -1,5 +1,6 @@
 //! Devices that are saved as blocks, the form of Velero's uploader of blocks, from images of them in files.
 
+use crate::device::Loop;
 use crate::fixture::{failures, options, run};
 use crate::written::{Written, problems};
 use futures::TryStreamExt;
@@ -386,4 +387,32 @@ async fn checkpoints_of_a_device_in_blocks_leave_nothing_behind() {
     let tags = BTreeMap::from([("bdev-source-size", "41943040"), ("snapshot-uploader", "velero-block")]);
     let expected: BTreeMap<_, _> = tags.into_iter().map(|(key, tag)| (key.to_owned(), tag.to_owned())).collect();
     assert_eq!(again.document.tags, expected);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_device_is_saved_in_blocks_and_goes_onto_another_one() {
+    let ground = Ground::new().await;
+    let length = (5 << 20) + 4096;
+    let mut bytes = vec![0; length];
+    let mut dice = Dice(3);
+    for range in [0..70_000, 3 << 20..(3 << 20) + 9, (5 << 20) + 1..(5 << 20) + 4096] {
+        dice.fill(slice(&mut bytes, &range));
+    }
+    write_image(&ground.image, &bytes);
+    let backing = ground.written.folder.path().join("backing");
+    fs::write(&backing, vec![7; length]).unwrap();
+    let (Some(device), Some(target)) = (Loop::over(&ground.image), Loop::over(&backing)) else {
+        println!("skipped: this process may not make block devices");
+        return;
+    };
+    let options = ground.options(None);
+    let report = ground.written.try_take(&ground.repository, &device.0, options, &Arc::default()).await.unwrap();
+    let of_image = ground.take(None).await;
+    assert_eq!((report.totals.bytes_read, &report.document.root), (length as u64, &of_image.document.root));
+    assert_eq!(report.document.tags["bdev-source-size"], length.to_string());
+    let options = RestoreOptions { length: Some(length as u64), ..crate::fixture::options(&target.0) };
+    let restored = run(&ground.repository, report.document.root.as_ref().unwrap(), &options).await.unwrap();
+    assert_eq!(failures(&restored), []);
+    // Zeros were written over what was there.
+    assert!(fs::read(&target.0).unwrap() == bytes);
 }

@@ -74,7 +74,8 @@ impl Actor {
             DeliveryStep::RemoveVolume => {
                 let resource = resources::volumes();
                 let of = ObjectName { resource: &resource, namespace: None, name: &delivery.volume };
-                self.kube.delete(of, volume.as_ref().map_or("", uid)).await.map(|()| Acted::More)
+                // One that was changed since is looked at again.
+                self.kube.delete_as_read(of, volume.as_ref().unwrap_or(&Value::Null)).await.map(|_| Acted::More)
             }
             DeliveryStep::PatchTarget(patch) => {
                 let (resource, namespace) = (resources::claims(), Some(target_spec.namespace.as_str()));

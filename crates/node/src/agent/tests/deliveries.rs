@@ -91,11 +91,16 @@ async fn a_volume_of_an_administrator_is_never_set_to_delete() {
 #[tokio::test]
 async fn a_volume_filled_as_a_device_is_delivered_with_its_file_system() {
     let mut ground = Ground::start().await;
-    ground.target_claim(json!({})).await;
+    let class = json!({
+        "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "fast"}, "provisioner": "d",
+        "volumeBindingMode": "Immediate", "parameters": {"csi.storage.k8s.io/fstype": "xfs"},
+    });
+    ground.create(&resources::storage_classes(), class).await;
+    ground.target_claim(json!({"storageClassName": "fast"})).await;
     let download = json!({
         "apiVersion": "velero.io/v2alpha1", "kind": "DataDownload", "metadata": {"name": "dd", "namespace": "velero"},
         "spec": {
-            "targetVolume": {"pvc": "data", "pv": "", "namespace": "shop", "fsType": "xfs"}, "datamover": "velero-block",
+            "targetVolume": {"pvc": "data", "pv": "", "namespace": "shop"}, "datamover": "velero-block",
             "backupStorageLocation": "default", "snapshotID": "k1", "sourceNamespace": "shop",
             "operationTimeout": "10m0s",
         },
