@@ -17,6 +17,7 @@ mod kept_by;
 mod label;
 mod location;
 mod meta;
+mod moved_files;
 mod namespaced_name;
 mod newest;
 mod operation;
@@ -57,6 +58,7 @@ pub use location::{
     VolumeSnapshotLocationSpec, VolumeSnapshotLocationStatus,
 };
 pub use meta::{ManagedFields, ObjectMeta, OwnerReference};
+pub use moved_files::MovedFiles;
 pub use namespaced_name::NamespacedName;
 pub use newest::{
     BackupMaker, NoneOfSchedule, SourceCluster, choose_of_schedule, newest_of_schedule, only_of_others,

@@ -242,8 +242,10 @@ pub const ANNOTATION_KILLED_MOVERS: &str = "lifeboat.io/killed-movers";
 pub const ANNOTATION_DELIVERY: &str = "lifeboat.io/delivery";
 /// On copies of snapshots that are moved: the snapshot that they are copies of, as JSON; an addition of Lifeboat.
 pub const ANNOTATION_MOVED_SNAPSHOT: &str = "lifeboat.io/moved-snapshot";
-/// On resources of movers: when bytes were last moved; an addition of Lifeboat.
+/// On resources of movers: when bytes or files were last moved; an addition of Lifeboat.
 pub const ANNOTATION_MOVED_AT: &str = "lifeboat.io/moved-at";
+/// On resources of movers: the files that are done and the files in all, as `3/9`; an addition of Lifeboat.
+pub const ANNOTATION_MOVED_FILES: &str = "lifeboat.io/moved-files";
 /// On copies of Secrets and ConfigMaps for data movers: the beginning of the annotations of the transfers that use one. The UID of the transfer
 /// follows, and the value is its kind and name; an addition of Lifeboat.
 pub const ANNOTATION_PREFIX_COPIED_FOR: &str = "copied-for.lifeboat.io/";

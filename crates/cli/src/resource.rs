@@ -8,6 +8,7 @@ pub(crate) mod expiry;
 pub(crate) mod keep;
 mod kinds;
 pub(crate) mod logs;
+pub(crate) mod moving;
 pub(crate) mod preview;
 pub(crate) mod release;
 
@@ -23,9 +24,11 @@ use lifeboat_terminal::output::errors::missing;
 use lifeboat_terminal::output::table::{Labels, print};
 use lifeboat_terminal::output::{Output, print_resource};
 use lifeboat_view::table::TableKind;
-use std::io::{IsTerminal, Write};
+use moving::{TransfersOf, WaitScreen};
+use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
+use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 /// `-o`.
@@ -125,6 +128,9 @@ pub(crate) trait Operation: ListedKind {
     const TITLE: &'static str;
     /// The data that is deleted together with the object.
     const DATA: &'static str;
+
+    /// The transfers of its volumes.
+    const TRANSFERS: TransfersOf;
 
     /// The word of its phase.
     fn phase_word(&self) -> &'static str;
@@ -338,15 +344,16 @@ pub(crate) fn together(mut errors: Vec<anyhow::Error>) -> Result<ExitCode> {
     }
 }
 
-/// Waits for a last phase, and returns its word; prints a dot each second, or on a terminal the progress. The wait has
-/// no deadline of its own: the server may be away for long, and the user sees that it lasts. An object that is deleted
-/// meanwhile has no last phase.
+/// Waits for a last phase, and returns its word; prints a dot each second and each minute the volumes that are moved, or on a
+/// terminal the progress of all. The wait has no deadline of its own: the server may be away for long, and the user sees that it
+/// lasts. An object that is deleted meanwhile has no last phase.
 pub(crate) async fn wait<T: Operation>(client: &Client, name: &str) -> Result<&'static str> {
-    let mut out = std::io::stdout();
-    let on_terminal = out.is_terminal();
+    let mut screen = WaitScreen::new();
     let mut seconds = interval_at(Instant::now() + A_DOT, A_DOT);
     seconds.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut follow = client.follow::<T>(name);
+    let (sender, mut volumes) = watch::channel(Vec::new());
+    let mut looks = Box::pin(T::TRANSFERS.follow(client, name, sender));
     let mut last = "New";
     loop {
         let seen = {
@@ -355,34 +362,30 @@ pub(crate) async fn wait<T: Operation>(client: &Client, name: &str) -> Result<&'
                 tokio::select! {
                     biased;
                     seen = &mut next => break seen,
-                    _ = seconds.tick() => if !on_terminal {
-                        write!(out, ".")?;
-                        out.flush()?;
-                    }
+                    never = &mut looks => match never {},
+                    Ok(()) = volumes.changed() => screen.volumes(volumes.borrow_and_update().clone())?,
+                    _ = seconds.tick() => screen.second()?,
                 }
             }
         };
         let found = match seen {
             Ok(FollowedObject::Is(found)) => found,
             Ok(FollowedObject::Gone) => {
-                writeln!(out)?;
+                screen.end()?;
                 bail!("{} \"{name}\" was deleted before it had ended; its last phase was {last}", T::WORD);
             }
             Err(e) => {
-                writeln!(out)?;
+                screen.end()?;
                 return Err(e.into());
             }
         };
         last = found.phase_word();
         if let Some(phase) = found.ended() {
-            writeln!(out)?;
+            screen.end()?;
             return Ok(phase);
         }
-        if on_terminal {
-            let (done, total) = found.progress().unwrap_or_default();
-            write!(out, "\r\x1b[K{last}: {done} of {total} objects")?;
-            out.flush()?;
-        }
+        let (done, total) = found.progress().unwrap_or_default();
+        screen.objects(format!("{last}: {done} of {total} objects"))?;
     }
 }
 

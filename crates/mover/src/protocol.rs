@@ -64,7 +64,7 @@ pub const MARK_DIRECTORY: &str = ".velero";
 pub mod reason {
     /// The transfer begins.
     pub const STARTED: &str = "Data-Path-Started";
-    /// Bytes so far: [`Bytes`](super::Bytes) as JSON.
+    /// Bytes and files so far: [`MovedData`](super::MovedData) as JSON.
     pub const PROGRESS: &str = "Data-Path-Progress";
     /// The result: [`BackupResult`](super::BackupResult) or [`RestoreResult`](super::RestoreResult) as JSON.
     pub const COMPLETED: &str = "Data-Path-Completed";
@@ -78,14 +78,24 @@ pub mod reason {
     pub const STOPPED: &str = "Data-Path-Stopped";
 }
 
-/// Bytes of a transfer so far.
+/// The part of a transfer that is done so far. Velero's Events have no files, and its node agent passes over them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Bytes {
-    /// In all, as far as known.
+pub struct MovedData {
+    /// Bytes in all, as far as known.
     pub total_bytes: i64,
-    /// Done.
+    /// Bytes that are done.
     pub done_bytes: i64,
+    /// Files in all, as far as known; 0 for a device.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub total_files: i64,
+    /// Files that are done.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub done_files: i64,
+}
+
+fn is_zero(number: &i64) -> bool {
+    *number == 0
 }
 
 /// The mode of a volume.
@@ -123,6 +133,9 @@ pub struct BackupResult {
     pub total_bytes: i64,
     /// Bytes that were not taken from the snapshot before.
     pub incremental_bytes: i64,
+    /// Files in all. Velero's results have no such field, and its node agent passes over it.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub files: i64,
     /// Differences of the snapshot from the volume although nothing has failed, for people. Velero's results have no such field,
     /// and its node agent passes over it.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -137,6 +150,9 @@ pub struct RestoreResult {
     pub target: AccessPoint,
     /// Bytes in all.
     pub total_bytes: i64,
+    /// Files in all. Velero's results have no such field.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub files: i64,
     /// Differences from the volume that was saved although nothing has failed, for people. Velero's results have no such field.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
@@ -182,6 +198,7 @@ mod tests {
             source: source.clone(),
             total_bytes: 3,
             incremental_bytes: 2,
+            files: 0,
             message: String::new(),
         };
         let access = json!({"byPath": "/uid", "volumeMode": "Block"});
@@ -189,12 +206,21 @@ mod tests {
             "snapshotID": "k1", "emptySnapshot": false, "source": access, "totalBytes": 3, "incrementalBytes": 2,
         });
         assert_eq!(serde_json::to_value(&backup).unwrap(), expected);
-        let restore = RestoreResult { target: source, total_bytes: 3, message: String::new() };
+        let restore = RestoreResult { target: source, total_bytes: 3, ..RestoreResult::default() };
         assert_eq!(serde_json::to_value(&restore).unwrap(), json!({"target": access, "totalBytes": 3}));
+        let files = [
+            serde_json::to_value(BackupResult { files: 5, ..backup }).unwrap(),
+            serde_json::to_value(RestoreResult { files: 5, ..restore.clone() }).unwrap(),
+        ];
+        assert_eq!(files.map(|result| result["files"].clone()), [json!(5), json!(5)]);
         let restore = RestoreResult { message: "1 socket".into(), ..restore };
         assert_eq!(serde_json::to_value(&restore).unwrap()["message"], "1 socket");
-        let bytes = Bytes { total_bytes: 9, done_bytes: 4 };
-        assert_eq!(serde_json::to_value(bytes).unwrap(), json!({"totalBytes": 9, "doneBytes": 4}));
+        let device = MovedData { total_bytes: 9, done_bytes: 4, ..MovedData::default() };
+        assert_eq!(serde_json::to_value(device).unwrap(), json!({"totalBytes": 9, "doneBytes": 4}));
+        let files = MovedData { total_files: 3, done_files: 1, ..device };
+        let expected = json!({"totalBytes": 9, "doneBytes": 4, "totalFiles": 3, "doneFiles": 1});
+        assert_eq!(serde_json::to_value(files).unwrap(), expected);
+        assert_eq!(serde_json::from_value::<MovedData>(expected).unwrap(), files);
     }
 
     #[test]

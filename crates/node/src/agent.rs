@@ -284,7 +284,7 @@ impl Running {
             remembered.delivery_seen.get_or_insert(now);
         }
         if runs {
-            remembered.moved.get_or_insert((now, lifeboat_mover::protocol::Bytes::default()));
+            remembered.moved.get_or_insert((now, lifeboat_mover::protocol::MovedData::default()));
         }
         let report_at = remembered.reported.map_or(now, |at| at + BETWEEN_REPORTS);
         let prepare_timeout = SignedDuration::try_from(self.agent.settings.prepare_timeout);

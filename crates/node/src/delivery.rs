@@ -236,8 +236,15 @@ mod tests {
         let spec = TargetVolumeSpec { pvc: "data".into(), namespace: "shop".into(), ..TargetVolumeSpec::default() };
         let begun = serde_json::from_value(json!("2026-11-28T12:00:00Z")).unwrap();
         let message = String::new();
-        let delivery =
-            Delivery { volume: "pv-1".into(), reclaim_policy: "Delete".into(), total_bytes: 7, message, begun, remade };
+        let delivery = Delivery {
+            volume: "pv-1".into(),
+            reclaim_policy: "Delete".into(),
+            total_bytes: 7,
+            files: 0,
+            message,
+            begun,
+            remade,
+        };
         next_delivery_step(&DeliveryView {
             target_spec: &spec,
             delivery: &delivery,

@@ -10,6 +10,8 @@ use serde::de::DeserializeOwned;
 pub(crate) struct TransferResult {
     /// Bytes in all.
     pub(crate) total_bytes: i64,
+    /// Files in all; 0 where they are not known.
+    pub(crate) files: i64,
     /// The snapshot, where one was asked for.
     pub(crate) saved: Option<SavedVolume>,
     /// Differences from the volume that are no failure, for people.
@@ -30,14 +32,18 @@ pub(crate) struct SavedVolume {
 impl TransferResult {
     /// The result of a restore.
     pub(crate) fn restored(total_bytes: i64) -> Self {
-        Self { total_bytes, saved: None, message: String::new() }
+        Self { total_bytes, files: 0, saved: None, message: String::new() }
     }
 }
 
 impl Delivery {
     /// The result of the restore whose volume is delivered.
     pub(crate) fn result(&self) -> TransferResult {
-        TransferResult { message: self.message.clone(), ..TransferResult::restored(self.total_bytes) }
+        TransferResult {
+            files: self.files,
+            message: self.message.clone(),
+            ..TransferResult::restored(self.total_bytes)
+        }
     }
 }
 
@@ -46,6 +52,7 @@ pub(crate) fn of_transfer(kind: TransferKind, pod: &PodView) -> Option<PodEnd<Tr
     if !kind.is_backup() {
         return Some(match of_pod::<RestoreResult>(pod)? {
             PodEnd::Completed(result) => PodEnd::Completed(TransferResult {
+                files: result.files,
                 message: result.message,
                 ..TransferResult::restored(result.total_bytes)
             }),
@@ -62,13 +69,13 @@ pub(crate) fn of_transfer(kind: TransferKind, pod: &PodView) -> Option<PodEnd<Tr
 
 /// The result of a backup. Without the ID of a snapshot nothing can be restored, so there is one, or the volume was empty.
 fn saved(result: BackupResult) -> PodEnd<TransferResult> {
-    let BackupResult { snapshot_id, empty_snapshot, source, total_bytes, incremental_bytes, message } = result;
+    let BackupResult { snapshot_id, empty_snapshot, source, total_bytes, incremental_bytes, files, message } = result;
     if snapshot_id.is_empty() && !empty_snapshot {
         return PodEnd::Failed("the mover's pod has ended without the ID of a snapshot".to_owned());
     }
     let snapshot_id = (!empty_snapshot).then_some(snapshot_id);
     let saved = Some(SavedVolume { snapshot_id, path: source.by_path, incremental_bytes });
-    PodEnd::Completed(TransferResult { total_bytes, saved, message })
+    PodEnd::Completed(TransferResult { total_bytes, files, saved, message })
 }
 
 /// The end of a pod, with a result of this type.
@@ -150,13 +157,14 @@ mod tests {
         let done = |total_bytes: i64, snapshot: Option<&str>, incremental_bytes: i64, message: &str| {
             let snapshot_id = snapshot.map(str::to_owned);
             let saved = Some(SavedVolume { snapshot_id, path: "/u".to_owned(), incremental_bytes });
-            Some(PodEnd::Completed(TransferResult { total_bytes, saved, message: message.to_owned() }))
+            let files = if message.is_empty() { 0 } else { 5 };
+            Some(PodEnd::Completed(TransferResult { total_bytes, files, saved, message: message.to_owned() }))
         };
         let source = r#""source":{"byPath":"/u","volumeMode":"Filesystem"}"#;
         let full =
             format!(r#"{{"snapshotID":"k1","emptySnapshot":false,{source},"totalBytes":7,"incrementalBytes":3}}"#);
         assert_eq!(outcome(&full), done(7, Some("k1"), 3, ""));
-        let with_message = full.replace(r#""totalBytes""#, r#""message":"2 sockets","totalBytes""#);
+        let with_message = full.replace(r#""totalBytes""#, r#""files":5,"message":"2 sockets","totalBytes""#);
         assert_eq!(outcome(&with_message), done(7, Some("k1"), 3, "2 sockets"));
         let empty = format!(r#"{{"snapshotID":"","emptySnapshot":true,{source},"totalBytes":0,"incrementalBytes":0}}"#);
         assert_eq!(outcome(&empty), done(0, None, 0, ""));

@@ -4,11 +4,11 @@
 //! [`TransferKind`] and [`TransferRequest`].
 
 pub(crate) use crate::kind::TransferKind;
-use lifeboat_api::well_known::{ANNOTATION_DELIVERY, LABEL_EXPOSE_ON_GOING};
+use lifeboat_api::well_known::{ANNOTATION_DELIVERY, ANNOTATION_MOVED_FILES, LABEL_EXPOSE_ON_GOING};
 use lifeboat_api::{
-    DataDownload, DataDownloadSpec, DataMoveProgress, DataMover, DataPathPhase, DataUpload, DataUploadSpec, NodeOs,
-    ObjectMeta, ObjectReference, PodVolumeBackup, PodVolumeBackupSpec, PodVolumeRestore, PodVolumeRestoreSpec, Time,
-    UnsupportedPart, UploaderType,
+    DataDownload, DataDownloadSpec, DataMoveProgress, DataMover, DataPathPhase, DataUpload, DataUploadSpec, MovedFiles,
+    NodeOs, ObjectMeta, ObjectReference, PodVolumeBackup, PodVolumeBackupSpec, PodVolumeRestore, PodVolumeRestoreSpec,
+    Time, UnsupportedPart, UploaderType,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -32,6 +32,9 @@ pub(crate) struct Delivery {
     pub(crate) reclaim_policy: String,
     /// Bytes in all.
     pub(crate) total_bytes: i64,
+    /// Files in all; 0 where they are not known.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) files: i64,
     /// Told by the mover about entries that it passed over; empty for none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) message: String,
@@ -50,6 +53,10 @@ pub(crate) struct RemadeVolume {
     /// Its file system; empty where nobody knows it, and the driver takes its own.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) fs_type: String,
+}
+
+fn is_zero(number: &i64) -> bool {
+    *number == 0
 }
 
 /// A transfer as it was last seen.
@@ -249,6 +256,11 @@ impl Transfer {
     /// The delivery that was begun.
     pub(crate) fn delivery(&self) -> Option<Delivery> {
         serde_json::from_str(self.meta.annotations.get(ANNOTATION_DELIVERY)?).ok()
+    }
+
+    /// The files that its mover has told of.
+    pub(crate) fn files(&self) -> Option<MovedFiles> {
+        MovedFiles::parse(self.meta.annotations.get(ANNOTATION_MOVED_FILES)?)
     }
 
     /// The operating system that its node must have.

@@ -5,7 +5,10 @@ use super::trust::TrustArgs;
 use anyhow::Result;
 use clap::Args;
 use jiff::tz::TimeZone;
-use lifeboat_api::{Backup, BackupPhase, DownloadTargetKind as Kind, Restore, RestorePhase, label_value, well_known};
+use lifeboat_api::{
+    Backup, BackupPhase, DataDownload, DataUpload, DownloadTargetKind as Kind, Restore, RestorePhase, label_value,
+    well_known,
+};
 use lifeboat_client::{Client, Object};
 use lifeboat_terminal::flags::globals::Globals;
 use lifeboat_terminal::output::errors::missing;
@@ -14,6 +17,7 @@ use lifeboat_view::describe::facts::{FetchedFile, OperationFiles, VolumeInfo, le
 use lifeboat_view::describe::page::Style;
 use lifeboat_view::describe::restore::{self, RestoreFacts};
 use lifeboat_view::describe::volumes::BackupVolumes;
+use lifeboat_view::transfer::{VolumeTransfer, sort};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::io::Write;
@@ -88,7 +92,8 @@ pub async fn backup_facts(client: &Client, globals: &Globals, args: &FileArgs, b
     let label = format!("{}={}", well_known::LABEL_BACKUP_NAME, label_value(name));
     let of_this = format!("{label},{}={}", well_known::LABEL_BACKUP_UID, backup.metadata.uid);
     let by_files = listed(client, &label, "PodVolumeBackups", "backup", name).await?;
-    let volumes = BackupVolumes { snapshots, is_legacy, by_files };
+    let moved = transfers::<DataUpload>(client, &label, "DataUploads", "backup", name).await?;
+    let volumes = BackupVolumes { snapshots, is_legacy, by_files, moved };
     let deletions = listed(client, &of_this, "DeleteBackupRequests", "backup", name).await?;
     let files = OperationFiles { results, operations, resources, volumes: FetchedFile::Missing };
     Ok(BackupFacts { backup, files, volumes, deletions, warning })
@@ -109,6 +114,29 @@ async fn listed<T: Object>(
             Ok(Vec::new())
         }
     }
+}
+
+/// Lists the transfers of moved data with these labels, as [`listed`]. A cluster without their definition has none.
+async fn transfers<T: Object>(
+    client: &Client,
+    labels: &str,
+    what: &str,
+    word: &str,
+    name: &str,
+) -> std::io::Result<Vec<VolumeTransfer>>
+where
+    for<'a> VolumeTransfer: From<&'a T>,
+{
+    let mut found: Vec<VolumeTransfer> = match client.list::<T>(labels).await {
+        Ok(found) => found.iter().map(VolumeTransfer::from).collect(),
+        Err(e) if e.is_not_found() => Vec::new(),
+        Err(e) => {
+            writeln!(std::io::stderr(), "error getting {what} for {word} {name}: {e}")?;
+            Vec::new()
+        }
+    };
+    sort(&mut found);
+    Ok(found)
 }
 
 /// Snapshots by the files of backups before Velero 1.13.
@@ -161,8 +189,9 @@ pub async fn restore_facts(
     );
     let label = format!("{}={}", well_known::LABEL_RESTORE_NAME, label_value(name));
     let by_files = listed(client, &label, "PodVolumeRestores", "restore", name).await?;
+    let moved = transfers::<DataDownload>(client, &label, "DataDownloads", "restore", name).await?;
     let files = OperationFiles { results, operations, resources, volumes };
-    Ok(RestoreFacts { restore, files, by_files, warning })
+    Ok(RestoreFacts { restore, files, by_files, moved, warning })
 }
 
 /// The content of a file, from what a download gave.

@@ -103,9 +103,9 @@ impl FillArgs {
             sparse: volume_mode == VolumeMode::Block,
             progress,
         };
-        let RestoredVolume { differences, total_bytes } = restore.run().await?;
+        let RestoredVolume { differences, total_bytes, files } = restore.run().await?;
         differences.iter().for_each(|text| tracing::warn!("{text}"));
-        let result = |message| RestoreResult { target: volume.clone(), total_bytes, message };
+        let result = |message| RestoreResult { target: volume.clone(), total_bytes, files, message };
         with_message(&differences.join("; "), result)
     }
 

@@ -8,3 +8,4 @@ pub mod describe;
 pub mod preview;
 pub mod status;
 pub mod table;
+pub mod transfer;

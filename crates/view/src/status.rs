@@ -1,11 +1,12 @@
 //! The status of an installation: protected and unprotected namespaces and volumes, as text or as a value.
 
+use crate::transfer::{COLUMNS, VolumeTransfer};
 use anyhow::Result;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{BackupStorageLocationPhase, Time};
 use lifeboat_lifecycle::coverage::{Coverage, FailedEarlier, Inventory, NamespaceState, ObjectProgress, coverage};
-use lifeboat_object::counted;
+use lifeboat_object::{counted, printable};
 use lifeboat_terminal::output::table::{Labels, print, time, until};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -13,6 +14,8 @@ use std::io::Write;
 
 /// Namespaces that are shown.
 const SHOWN: usize = 10;
+/// Transfers of volumes that are shown.
+const SHOWN_TRANSFERS: usize = 10;
 
 /// The data of the status.
 pub struct StatusInput<'a> {
@@ -20,6 +23,8 @@ pub struct StatusInput<'a> {
     pub inventory: &'a Inventory,
     /// The version of the server, or why it is not known.
     pub server: &'a Result<String, String>,
+    /// The transfers of volumes that go on, in the order in which they are shown.
+    pub transfers: &'a [VolumeTransfer],
 }
 
 /// All that is shown.
@@ -28,6 +33,8 @@ pub struct StatusScreen {
     pub server: Result<String, String>,
     /// The protected and unprotected namespaces, and what needs attention.
     pub coverage: Coverage,
+    /// The transfers of volumes that go on.
+    pub transfers: Vec<VolumeTransfer>,
     now: Timestamp,
     namespace: String,
 }
@@ -36,7 +43,8 @@ impl StatusScreen {
     /// The status of the installation in a namespace at a time. `program` is what commands begin with.
     pub fn of(view: StatusInput<'_>, namespace: &str, program: &str, now: Timestamp) -> Self {
         let coverage = coverage(view.inventory, &TimeZone::UTC, now, program);
-        Self { server: view.server.clone(), coverage, now, namespace: namespace.to_owned() }
+        let transfers = view.transfers.to_vec();
+        Self { server: view.server.clone(), coverage, transfers, now, namespace: namespace.to_owned() }
     }
 
     /// The status for programs.
@@ -46,6 +54,7 @@ impl StatusScreen {
             Ok(version) => json!({ "version": version }),
             Err(why) => json!({ "error": why }),
         };
+        value["transfers"] = self.transfers.iter().map(VolumeTransfer::value).collect();
         value["time"] = json!(Time::new(self.now));
         value
     }
@@ -84,6 +93,7 @@ impl StatusScreen {
             vec![format!("{} {}", one.kind.to_lowercase(), one.name), one.phase.to_owned(), ago(one.start), progress]
         });
         table(out, &["RUNNING", "PHASE", "STARTED", "PROGRESS"], running.collect())?;
+        self.transfers(out, details)?;
         self.namespaces(out, details)?;
         if coverage.attention.is_empty() {
             writeln!(out, "\nNothing needs attention.")?;
@@ -93,6 +103,20 @@ impl StatusScreen {
         }
         if let Some(failed) = failed_earlier(coverage.failed_earlier) {
             writeln!(out, "\n{failed}")?;
+        }
+        Ok(())
+    }
+
+    fn transfers(&self, out: &mut Vec<u8>, details: bool) -> Result<()> {
+        let all = &self.transfers;
+        let shown = if details { all.len() } else { all.len().min(SHOWN_TRANSFERS) };
+        let row = |one: &VolumeTransfer| -> Vec<String> { one.cells().into_iter().map(printable).collect() };
+        table(out, &COLUMNS, all.iter().take(shown).map(row).collect())?;
+        for one in all.iter().take(shown).filter(|one| !one.moves() && !one.message.is_empty()) {
+            writeln!(out, "{} waits: {}", printable(&one.volume), printable(&one.message))?;
+        }
+        if shown < all.len() {
+            writeln!(out, "and {} more (--details shows them)", all.len() - shown)?;
         }
         Ok(())
     }

@@ -171,14 +171,18 @@ impl Drop for Watched {
 }
 
 /// The types that a status follows.
-const FOLLOWED: [&str; 9] = [
+const FOLLOWED: [&str; 13] = [
     "backuprepositories",
     "backups",
     "backupstoragelocations",
     "daemonsets",
+    "datadownloads",
+    "datauploads",
     "deletebackuprequests",
     "namespaces",
     "persistentvolumeclaims",
+    "podvolumebackups",
+    "podvolumerestores",
     "restores",
     "schedules",
 ];

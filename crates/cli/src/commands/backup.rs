@@ -12,6 +12,7 @@ use crate::commands::backup::download::DownloadArgs;
 use crate::commands::backup::hold::{HoldArgs, ReleaseArgs};
 use crate::resource::cancel::{CancelArgs, Cancellable};
 use crate::resource::logs::LogsArgs;
+use crate::resource::moving::TransfersOf;
 use crate::resource::{GetArgs, Operation, get};
 use anyhow::Result;
 use clap::Subcommand;
@@ -68,6 +69,7 @@ impl Operation for Backup {
     const WORD: &'static str = "backup";
     const TITLE: &'static str = "Backup";
     const DATA: &'static str = "disk snapshots, backup files, restores";
+    const TRANSFERS: TransfersOf = TransfersOf::Backups;
 
     fn phase_word(&self) -> &'static str {
         self.status.phase.map_or("New", BackupPhase::as_str)

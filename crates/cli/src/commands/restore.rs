@@ -7,6 +7,7 @@ pub(crate) mod plan;
 use crate::resource::cancel::{CancelArgs, Cancellable};
 use crate::resource::describe::DescribeArgs;
 use crate::resource::logs::LogsArgs;
+use crate::resource::moving::TransfersOf;
 use crate::resource::{DeleteArgs, GetArgs, Operation, delete, get};
 use anyhow::Result;
 use clap::Subcommand;
@@ -58,6 +59,7 @@ impl Operation for Restore {
     const WORD: &'static str = "restore";
     const TITLE: &'static str = "Restore";
     const DATA: &'static str = "restore files in object storage";
+    const TRANSFERS: TransfersOf = TransfersOf::Restores;
 
     fn phase_word(&self) -> &'static str {
         self.status.phase.map_or("New", RestorePhase::as_str)

@@ -18,7 +18,7 @@ use lifeboat_terminal::flags::{self, Optional};
 use lifeboat_terminal::output::exit_code::ATTENTION;
 use lifeboat_terminal::output::print_resource;
 use lifeboat_view::status::{StatusInput, StatusScreen};
-use looked::{ServerQuery, ServerReport, inventory};
+use looked::{ServerQuery, ServerReport, inventory, transfers};
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
@@ -60,8 +60,9 @@ impl StatusArgs {
         let (inventory, report) = tokio::join!(Box::pin(inventory(&own)), Box::pin(asking.ask()));
         let ServerReport { version: server, next_backups } = report;
         let inventory = Inventory { next_backups, ..inventory? };
+        let transfers = transfers(&own, &inventory).await?;
         let status = StatusScreen::of(
-            StatusInput { inventory: &inventory, server: &server },
+            StatusInput { inventory: &inventory, server: &server, transfers: &transfers },
             &own.namespace,
             program,
             Timestamp::now(),

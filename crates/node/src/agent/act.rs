@@ -16,7 +16,7 @@ use crate::transfer::{Transfer, TransferRequest};
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{DataPathPhase, Time};
 use lifeboat_cluster::{ClusterError, Failure, PodLogRequest};
-use lifeboat_mover::protocol::{Bytes as Moved, reason};
+use lifeboat_mover::protocol::{MovedData, reason};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -40,8 +40,8 @@ pub(super) enum Acted {
     More,
     /// It waits for something, and is looked at again after this pause.
     Waits(String, Duration),
-    /// Bytes so far.
-    Moved(Moved, Option<Box<Transfer>>),
+    /// Bytes and files so far.
+    Moved(MovedData, Option<Box<Transfer>>),
 }
 
 /// Everything with which steps are performed.
@@ -194,11 +194,12 @@ impl Actor {
         let namespace = Some(transfer.meta.namespace.as_str());
         let events = self.kube.list(resources::events(), namespace, "", &fields).await?;
         let own = events.iter().filter(|event| text(event, &["involvedObject", "uid"]) == transfer.meta.uid);
-        let moved = own.filter_map(|event| serde_json::from_str::<Moved>(text(event, &["message"])).ok());
-        let Some(moved) = moved.max_by_key(|moved| moved.done_bytes) else {
-            return Ok(Acted::Moved(Moved::default(), None));
+        let moved = own.filter_map(|event| serde_json::from_str::<MovedData>(text(event, &["message"])).ok());
+        let Some(moved) = moved.max_by_key(|moved| (moved.done_bytes, moved.done_files)) else {
+            return Ok(Acted::Moved(MovedData::default(), None));
         };
-        if (moved.total_bytes, moved.done_bytes) == (transfer.progress.total_bytes, transfer.progress.bytes_done) {
+        let shown = (transfer.progress.total_bytes, transfer.progress.bytes_done, transfer.files());
+        if (moved.total_bytes, moved.done_bytes, patch::files_of(moved)) == shown {
             return Ok(Acted::Moved(moved, None));
         }
         let patch = patch::progress(transfer, moved, self.now);

@@ -132,6 +132,7 @@ impl Actor {
             volume: volume.to_owned(),
             reclaim_policy: text(&found, &["spec", "persistentVolumeReclaimPolicy"]).to_owned(),
             total_bytes: result.total_bytes,
+            files: result.files,
             message: result.message.clone(),
             begun: Time::new(self.now),
             remade: self.remade(transfer, target, &found).await?,

@@ -3,7 +3,7 @@
 use crate::rules::Step;
 use crate::transfer::TransferKey;
 use jiff::Timestamp;
-use lifeboat_mover::protocol::Bytes as Moved;
+use lifeboat_mover::protocol::MovedData;
 use lifeboat_reconcile::RetryMemory;
 use std::collections::BTreeMap;
 use std::mem::Discriminant;
@@ -22,8 +22,8 @@ pub(super) struct Remembered {
     pub(super) cancel_seen: Option<Timestamp>,
     /// The first look at which its volume was on its way.
     pub(super) delivery_seen: Option<Timestamp>,
-    /// The last time at which bytes were moved, and how many in all.
-    pub(super) moved: Option<(Timestamp, Moved)>,
+    /// The last time at which bytes or files were moved, and how many in all.
+    pub(super) moved: Option<(Timestamp, MovedData)>,
     pub(super) reported: Option<Timestamp>,
     pub(super) retries: RetryMemory<Discriminant<Step>>,
 }
@@ -36,7 +36,7 @@ impl Remembered {
     }
 
     /// Notes how far a transfer has come.
-    pub(super) fn has_moved(&mut self, moved: Moved, now: Timestamp) {
+    pub(super) fn has_moved(&mut self, moved: MovedData, now: Timestamp) {
         if self.moved.is_none_or(|(_, before)| before != moved) {
             self.moved = Some((now, moved));
         }

@@ -5,9 +5,11 @@ use crate::outcome::{SavedVolume, TransferResult};
 use crate::rules::Ending;
 use crate::transfer::{Transfer, TransferKind};
 use jiff::Timestamp;
-use lifeboat_api::well_known::{ANNOTATION_KILLED_MOVERS, ANNOTATION_MOVED_AT, LABEL_EXPOSE_ON_GOING};
-use lifeboat_api::{DataPathPhase, NodeOs, Time};
-use lifeboat_mover::protocol::Bytes;
+use lifeboat_api::well_known::{
+    ANNOTATION_KILLED_MOVERS, ANNOTATION_MOVED_AT, ANNOTATION_MOVED_FILES, LABEL_EXPOSE_ON_GOING,
+};
+use lifeboat_api::{DataPathPhase, MovedFiles, NodeOs, Time};
+use lifeboat_mover::protocol::MovedData;
 use serde_json::{Value, json};
 
 /// A patch of this very version of a transfer.
@@ -113,8 +115,16 @@ pub(super) fn note_anew(transfer: &Transfer, message: &str, now: Timestamp) -> V
     of(transfer, json!({}), json!({"status": {"message": message, "acceptedTimestamp": Time::new(now)}}))
 }
 
-pub(super) fn progress(transfer: &Transfer, moved: Bytes, now: Timestamp) -> Value {
-    let metadata = json!({"annotations": {ANNOTATION_MOVED_AT: Time::new(now)}});
+/// The files that a mover tells of; `None` of a device.
+pub(super) fn files_of(moved: MovedData) -> Option<MovedFiles> {
+    let MovedData { done_files: done, total_files: total, .. } = moved;
+    (total > 0).then_some(MovedFiles { done, total })
+}
+
+/// Shows how far a transfer has come. Velero's definitions have bytes alone: files are an annotation.
+pub(super) fn progress(transfer: &Transfer, moved: MovedData, now: Timestamp) -> Value {
+    let files = files_of(moved).map(|files| files.to_string());
+    let metadata = json!({"annotations": {ANNOTATION_MOVED_AT: Time::new(now), ANNOTATION_MOVED_FILES: files}});
     let progress = json!({"totalBytes": moved.total_bytes, "bytesDone": moved.done_bytes});
     of(transfer, metadata, json!({"status": {"progress": progress}}))
 }
@@ -124,7 +134,12 @@ pub(super) fn end(transfer: &Transfer, ending: &Ending, now: Timestamp) -> Value
     let told = ending.result.as_ref().map(|result| &result.message);
     let message = [Some(&ending.message), told].into_iter().flatten().find(|message| !message.is_empty());
     let mut status = json!({"phase": ending.phase, "message": message, "completionTimestamp": Time::new(now)});
-    if let Some(TransferResult { total_bytes, saved, .. }) = &ending.result {
+    let mut metadata = json!({"labels": {LABEL_EXPOSE_ON_GOING: null}});
+    if let Some(TransferResult { total_bytes, files, saved, .. }) = &ending.result {
+        if *files > 0 {
+            let files = MovedFiles { done: *files, total: *files };
+            metadata["annotations"] = json!({ANNOTATION_MOVED_FILES: files.to_string()});
+        }
         status["progress"] = json!({"totalBytes": total_bytes, "bytesDone": total_bytes});
         if let Some(SavedVolume { snapshot_id, path, incremental_bytes }) = saved {
             status["snapshotID"] = json!(snapshot_id);
@@ -133,5 +148,5 @@ pub(super) fn end(transfer: &Transfer, ending: &Ending, now: Timestamp) -> Value
             status["incrementalBytes"] = json!(Some(incremental_bytes).filter(|bytes| **bytes != 0));
         }
     }
-    of(transfer, json!({"labels": {LABEL_EXPOSE_ON_GOING: null}}), json!({"status": status}))
+    of(transfer, metadata, json!({"status": status}))
 }

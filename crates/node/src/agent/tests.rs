@@ -36,7 +36,7 @@ async fn a_volume_of_a_pod_is_restored() {
         json!({"kind": "PodVolumeRestore", "namespace": "velero", "name": "pvr", "uid": transfer["metadata"]["uid"]});
     let event = json!({
         "apiVersion": "v1", "kind": "Event", "metadata": {"name": "e", "namespace": "velero"}, "involvedObject": object,
-        "reason": "Data-Path-Progress", "message": r#"{"totalBytes":7,"doneBytes":3}"#,
+        "reason": "Data-Path-Progress", "message": r#"{"totalBytes":7,"doneBytes":3,"totalFiles":2,"doneFiles":1}"#,
     });
     ground.create(&resources::events(), event).await;
     ground.pass(SignedDuration::from_secs(10), PodVolumeRestore, "pvr").await;
@@ -47,6 +47,7 @@ async fn a_volume_of_a_pod_is_restored() {
     let (moved, began) =
         (&moving["metadata"]["annotations"]["lifeboat.io/moved-at"], &moving["status"]["startTimestamp"]);
     assert!(moved.as_str().unwrap() >= began.as_str().unwrap(), "{moved} {began}");
+    assert_eq!(moving["metadata"]["annotations"]["lifeboat.io/moved-files"], "1/2");
     ground.pod_is("pvr", "Succeeded", RESULT).await;
     assert_eq!(ground.ended(PodVolumeRestore, "pvr", "Completed").await, "");
     let mut status = ground.there(&PodVolumeRestore.resource(), "velero", "pvr").await["status"].clone();

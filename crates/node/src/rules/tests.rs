@@ -348,6 +348,7 @@ fn a_backup_of_a_volume_ends_with_its_snapshot_or_without_one_if_empty() {
     let result = |snapshot: Option<&str>, bytes: i64| TransferResult {
         message: String::new(),
         total_bytes: bytes,
+        files: 0,
         saved: Some(SavedVolume {
             snapshot_id: snapshot.map(str::to_owned),
             path: "/uid".to_owned(),

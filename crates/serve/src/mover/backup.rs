@@ -6,7 +6,7 @@ use super::failure::{Failure, with_message};
 use super::repository::{VolumeRepository, clock};
 use super::resource::BackupResource;
 use super::restore::named;
-use super::role::{Done, Work, perform};
+use super::role::{Done, Work, files_done, perform};
 use super::source::{VolumeSource, number};
 use super::transfer::{MoverEnv, Transfer};
 use lifeboat_kopia::format::policy::PolicyTarget;
@@ -40,7 +40,7 @@ async fn save<R: BackupResource>(work: Work<'_, R>) -> Result<Done, Failure> {
         tracing::info!("the volume {} is empty: no snapshot is made", volume.by_path);
         let result =
             |message| BackupResult { empty_snapshot: true, source: volume.clone(), message, ..BackupResult::default() };
-        return Ok(Done { result: with_message("", result)?, total_bytes: 0 });
+        return Ok(Done { result: with_message("", result)?, total_bytes: 0, files: 0 });
     }
     let found = VolumeRepository::find(env, &source.location, &source.namespace).await?;
     found.ensure(env.threads).await?;
@@ -74,15 +74,17 @@ async fn save<R: BackupResource>(work: Work<'_, R>) -> Result<Done, Failure> {
         Some(_) => i64::try_from(totals.bytes_read + totals.bytes_unchanged).unwrap_or(i64::MAX),
         None => report.document.stats.total_size,
     };
+    let files = files_done(work.progress, volume.volume_mode);
     let result = |message| BackupResult {
         snapshot_id: report.id.clone(),
         empty_snapshot: false,
         source: volume.clone(),
         total_bytes,
         incremental_bytes: i64::try_from(totals.bytes_read).unwrap_or(i64::MAX),
+        files,
         message,
     };
-    Ok(Done { result: with_message(&differences(&report, NAMED_IN_RESULT).join("; "), result)?, total_bytes })
+    Ok(Done { result: with_message(&differences(&report, NAMED_IN_RESULT).join("; "), result)?, total_bytes, files })
 }
 
 /// Options of the writer.

@@ -6,7 +6,7 @@ use super::failure::{Failure, with_message};
 use super::mark::mark;
 use super::repository::VolumeRepository;
 use super::resource::RestoreResource;
-use super::role::{Done, Work, perform};
+use super::role::{Done, Work, files_done, perform};
 use super::source::{flag, number};
 use super::transfer::{MoverEnv, Transfer};
 use lifeboat_api::UnsupportedPart;
@@ -60,7 +60,7 @@ async fn fill<R: RestoreResource>(work: Work<'_, R>) -> Result<Done, Failure> {
         sparse,
         progress: work.progress,
     };
-    let RestoredVolume { differences, total_bytes } = restore.run().await?;
+    let RestoredVolume { differences, total_bytes, files } = restore.run().await?;
     for text in &differences {
         tracing::warn!("{text}");
         work.events.tell(WARNING, text).await;
@@ -68,8 +68,8 @@ async fn fill<R: RestoreResource>(work: Work<'_, R>) -> Result<Done, Failure> {
     if let Some(uid) = work.resource.marked_restore() {
         mark(Path::new(&volume.by_path), &uid)?;
     }
-    let result = |message| RestoreResult { target: volume.clone(), total_bytes, message };
-    Ok(Done { result: with_message(&differences.join("; "), result)?, total_bytes })
+    let result = |message| RestoreResult { target: volume.clone(), total_bytes, files, message };
+    Ok(Done { result: with_message(&differences.join("; "), result)?, total_bytes, files })
 }
 
 /// A snapshot of a repository that is written into a volume.
@@ -89,6 +89,8 @@ pub(crate) struct RestoredVolume {
     pub(crate) differences: Vec<String>,
     /// Bytes in all.
     pub(crate) total_bytes: i64,
+    /// Files in all.
+    pub(crate) files: i64,
 }
 
 impl SnapshotRestore<'_> {
@@ -114,7 +116,11 @@ impl SnapshotRestore<'_> {
             return Err(Failure::new(&attempt, lost));
         }
         let total = length.unwrap_or_else(|| root.summary.as_ref().map_or(root.size, |summary| summary.size));
-        Ok(RestoredVolume { differences: differences(&report), total_bytes: i64::try_from(total).unwrap_or(i64::MAX) })
+        Ok(RestoredVolume {
+            differences: differences(&report),
+            total_bytes: i64::try_from(total).unwrap_or(i64::MAX),
+            files: files_done(progress, volume.volume_mode),
+        })
     }
 }
 

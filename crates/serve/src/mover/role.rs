@@ -6,7 +6,7 @@ use super::follow::{until_in_progress, until_stopped};
 use super::resource::MoverResource;
 use super::transfer::{MoverEnv, Transfer};
 use lifeboat_mover::Progress;
-use lifeboat_mover::protocol::{Bytes, TOLD_TO_END, reason};
+use lifeboat_mover::protocol::{MovedData, TOLD_TO_END, VolumeMode, reason};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,6 +28,8 @@ pub(super) struct Done {
     pub(super) result: String,
     /// Bytes in all.
     pub(super) total_bytes: i64,
+    /// Files in all.
+    pub(super) files: i64,
 }
 
 /// Performs the transfer of a resource from the wait for its turn to the termination message. Gives true where it has succeeded.
@@ -58,12 +60,13 @@ pub(super) async fn perform<R: MoverResource>(
         ended = work(Work { env, transfer, resource: &resource, progress: &progress, events: &events }) => ended,
         stop = until_stopped(env, &mut follow, transfer, &resource) => Err(stop.failure(|| moved(&progress))),
         () = env.stop.cancelled() => Err(told_to_end()),
-        () = report(&events, &progress) => Err(told_to_end()),
+        () = report(&events, &progress, transfer.volume.volume_mode) => Err(told_to_end()),
     };
     match ended {
         Ok(done) => {
             let written = end(env, &done.result, true)?;
-            let all = Bytes { total_bytes: done.total_bytes, done_bytes: done.total_bytes };
+            let Done { total_bytes, files, .. } = done;
+            let all = MovedData { total_bytes, done_bytes: total_bytes, total_files: files, done_files: files };
             events.tell(reason::PROGRESS, &text_of(&all)).await;
             events.tell(reason::COMPLETED, &done.result).await;
             events.tell(reason::STOPPED, "the transfer has ended").await;
@@ -93,16 +96,16 @@ fn told_to_end() -> Failure {
 
 /// The part of a transfer that was moved, for people.
 fn moved(progress: &Progress) -> String {
-    let bytes = bytes(progress);
-    format!("{} of {} bytes were moved", bytes.done_bytes, bytes.total_bytes)
+    let MovedData { total_bytes, done_bytes, .. } = moved_data(progress, VolumeMode::Filesystem);
+    format!("{done_bytes} of {total_bytes} bytes were moved")
 }
 
 /// Writes the progress again and again, as long as it changes.
-async fn report(events: &Events<'_>, progress: &Progress) {
-    let mut last = Bytes::default();
+async fn report(events: &Events<'_>, progress: &Progress, mode: VolumeMode) {
+    let mut last = MovedData::default();
     loop {
         tokio::time::sleep(REPORTS).await;
-        let now = bytes(progress);
+        let now = moved_data(progress, mode);
         if now != last {
             events.tell(reason::PROGRESS, &text_of(&now)).await;
             last = now;
@@ -110,16 +113,30 @@ async fn report(events: &Events<'_>, progress: &Progress) {
     }
 }
 
-/// The bytes of a transfer in either direction.
-fn bytes(progress: &Progress) -> Bytes {
+/// The bytes and files of a transfer in either direction. A device, which is one file for the repository, has none.
+fn moved_data(progress: &Progress, mode: VolumeMode) -> MovedData {
     let totals = progress.totals();
     let done = totals.bytes_read + totals.bytes_written + totals.bytes_unchanged;
-    let wide = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
-    Bytes { total_bytes: wide(totals.expected_bytes.max(done)), done_bytes: wide(done) }
+    MovedData {
+        total_bytes: wide(totals.expected_bytes.max(done)),
+        done_bytes: wide(done),
+        total_files: if mode == VolumeMode::Block { 0 } else { wide(totals.expected_files.max(totals.files)) },
+        done_files: files_done(progress, mode),
+    }
 }
 
-fn text_of(bytes: &Bytes) -> String {
-    format!(r#"{{"totalBytes":{},"doneBytes":{}}}"#, bytes.total_bytes, bytes.done_bytes)
+/// The files that a transfer has done.
+pub(super) fn files_done(progress: &Progress, mode: VolumeMode) -> i64 {
+    if mode == VolumeMode::Block { 0 } else { wide(progress.totals().files) }
+}
+
+fn wide(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+fn text_of(moved: &MovedData) -> String {
+    // Numbers are always JSON.
+    serde_json::to_string(moved).unwrap_or_default()
 }
 
 /// Leaves the termination message.

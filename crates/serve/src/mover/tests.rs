@@ -205,11 +205,11 @@ async fn a_volume_that_velero_saved_comes_back_as_it_was() {
     assert_eq!((mode("volume"), mode("volume/d")), (0o777, 0o755));
     assert_eq!(std::fs::read_to_string(ground.path("volume/extra")).unwrap(), "stays");
     assert!(ground.path("volume/.velero/restore-uid").is_file());
-    let result = RestoreResult { target: transfer.volume, total_bytes: 11, ..RestoreResult::default() };
+    let result = RestoreResult { target: transfer.volume, total_bytes: 11, files: 3, ..RestoreResult::default() };
     assert_eq!(pod_end(true, &ground.termination()), PodEnd::Completed(result));
     let events = ground.events().await;
     assert_eq!(events["Data-Path-Completed"], ground.termination());
-    assert_eq!(events["Data-Path-Progress"], r#"{"totalBytes":11,"doneBytes":11}"#);
+    assert_eq!(events["Data-Path-Progress"], r#"{"totalBytes":11,"doneBytes":11,"totalFiles":3,"doneFiles":3}"#);
     assert!(events.contains_key("Data-Path-Started") && events.contains_key("Data-Path-Stopped"), "{events:?}");
 }
 
@@ -372,12 +372,17 @@ async fn a_saved_volume_is_found_by_the_next_backup_and_comes_back() {
         source: volume,
         total_bytes: 3,
         incremental_bytes: 3,
+        files: 2,
         message: String::new(),
     };
     assert_eq!(first, expected);
     std::fs::write(ground.path("source/three"), "333").unwrap();
     let second = ground.backed_up("b-2", "source").await;
-    assert_eq!((second.total_bytes, second.incremental_bytes), (6, 3), "files of the first backup are not read again");
+    assert_eq!(
+        (second.files, second.total_bytes, second.incremental_bytes),
+        (3, 6, 3),
+        "files of the first backup are not read again"
+    );
     let known = ground.client.list::<BackupRepository>("").await.unwrap();
     let names: Vec<&str> = known.iter().map(|known| known.metadata.name.as_str()).collect();
     assert_eq!(names, ["vol-default-kopia"]);

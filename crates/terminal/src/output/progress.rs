@@ -87,7 +87,7 @@ fn describe(progress: &Progress, elapsed: Duration) -> String {
 }
 
 /// A number of seconds in a form for people.
-fn time(seconds: f64) -> String {
+pub fn time(seconds: f64) -> String {
     let whole = Duration::from_secs_f64(seconds.min(1e6)).as_secs();
     match (whole / 3600, whole / 60 % 60, whole % 60) {
         (0, 0, seconds) => format!("{seconds} s"),

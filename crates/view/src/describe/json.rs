@@ -185,11 +185,15 @@ fn backup_volumes(volumes: &BackupVolumes, details: bool) -> Value {
         FetchedFile::Ungotten(why) => wrong("getting", why),
         FetchedFile::Unreadable(why) => wrong("reading", why),
     };
-    json!({
+    let mut shown = json!({
         "nativeSnapshots": native,
         "csiSnapshots": csi,
         "podVolumeBackups": pod_volume_backups(volumes, details),
-    })
+    });
+    if !volumes.moved.is_empty() {
+        shown["dataUploads"] = data_uploads(volumes, details);
+    }
+    shown
 }
 
 fn native_snapshots(infos: &[VolumeInfo], details: bool) -> Value {
@@ -281,6 +285,20 @@ fn pod_volume_backups(volumes: &BackupVolumes, details: bool) -> Value {
     let uploader = volumes::uploader(volumes.by_files.first().map(|backup| backup.spec.uploader_type));
     // compat: the key is misspelt in Velero.
     json!({"uploderType": uploader, "podVolumeBackupsDetails": phases})
+}
+
+/// Transfers of moved data by their phases. Velero does not show them.
+fn data_uploads(volumes: &BackupVolumes, details: bool) -> Value {
+    let mut phases = Map::new();
+    for (phase, title) in BACKUP_PHASES {
+        let of_phase = || volumes.moved.iter().filter(|transfer| transfer.phase == phase);
+        let count = of_phase().count();
+        if count > 0 {
+            let all = || of_phase().map(volumes::moved_volume).collect::<Vec<_>>();
+            phases.insert(title.to_owned(), if details { json!(all()) } else { json!(count) });
+        }
+    }
+    Value::Object(phases)
 }
 
 fn deletions(requests: &[DeleteBackupRequest], style: &Style) -> Value {

@@ -116,7 +116,7 @@ fn write_report(page: &mut Page<'_>, report: &Value) {
 }
 
 /// A number of bytes for people.
-fn size(bytes: u64) -> String {
+pub(crate) fn size(bytes: u64) -> String {
     let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
     match units.into_iter().find(|(shift, _)| bytes >> shift > 0) {
         Some((shift, unit)) => {

@@ -4,6 +4,7 @@ use super::facts::{FetchedFile, OperationFiles};
 use super::page::{NONE, Page, Style, Tone, selector, three};
 use super::results::{self, OutcomeCounts};
 use super::{spec, volumes};
+use crate::transfer::VolumeTransfer;
 use lifeboat_api::{ExistingResourcePolicyOverride, PodVolumeRestore, Restore, RestorePhase, RestoreSpec};
 
 /// Everything that is known of a restore.
@@ -15,6 +16,8 @@ pub struct RestoreFacts {
     pub files: OperationFiles,
     /// Volumes restored through the file system.
     pub by_files: Vec<PodVolumeRestore>,
+    /// Volumes whose data is moved back.
+    pub moved: Vec<VolumeTransfer>,
     /// Warning about the certificate of its location.
     pub warning: Option<String>,
 }
@@ -40,6 +43,10 @@ pub fn describe(facts: &RestoreFacts, style: &Style) -> String {
     page.field("Backup", &spec.backup_name);
     scope(&mut page, spec);
     volumes::pod_volume_restores(&mut page, &facts.by_files);
+    if !facts.moved.is_empty() {
+        page.blank();
+        volumes::moved(&mut page, "Data Downloads", &facts.moved);
+    }
     volumes::of_restore(&mut page, &facts.files.volumes);
     volumes::messages(&mut page, &facts.files.volumes);
     manner(&mut page, spec);

@@ -46,7 +46,7 @@ fn golden_backup(name: &str, files: &str) -> BackupFacts {
         volumes: FetchedFile::Missing,
     };
     let volumes =
-        BackupVolumes { snapshots: packed(&file("volumeinfo.json.gz")), is_legacy: false, by_files: Vec::new() };
+        BackupVolumes { snapshots: packed(&file("volumeinfo.json.gz")), is_legacy: false, ..BackupVolumes::default() };
     BackupFacts { backup, files: found, volumes, ..BackupFacts::default() }
 }
 
@@ -217,7 +217,8 @@ fn full_backup() -> BackupFacts {
     status.backup_item_operations_failed = 1;
     facts.files.operations = FetchedFile::There(vec![serde_json::from_value(operation("backupItemAction")).unwrap()]);
     let (snapshots, by_files) = volumes();
-    facts.volumes = BackupVolumes { snapshots: FetchedFile::There(snapshots), is_legacy: false, by_files };
+    facts.volumes =
+        BackupVolumes { snapshots: FetchedFile::There(snapshots), is_legacy: false, by_files, moved: Vec::new() };
     let mut request = DeleteBackupRequest::default();
     request.metadata.creation_timestamp = Some(Time::new("2026-11-21T08:36:30Z".parse().unwrap()));
     facts.deletions.push(request.clone());

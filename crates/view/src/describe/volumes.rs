@@ -3,6 +3,7 @@
 
 use super::facts::{DataMovement, FetchedFile, VolumeInfo};
 use super::page::Page;
+use crate::transfer::VolumeTransfer;
 use lifeboat_api::well_known::{ANNOTATION_BY_READER_POD, ANNOTATION_PVC_NAME};
 use lifeboat_api::{DataMoveProgress, DataPathPhase, PodVolumeBackup, PodVolumeRestore, UploaderType};
 use std::collections::BTreeMap;
@@ -16,6 +17,8 @@ pub struct BackupVolumes {
     pub is_legacy: bool,
     /// Saved through the file system.
     pub by_files: Vec<PodVolumeBackup>,
+    /// Moved out of snapshots.
+    pub moved: Vec<VolumeTransfer>,
 }
 
 const MORE: &str = "specify --details for more information";
@@ -63,7 +66,42 @@ pub fn of_backup(page: &mut Page<'_>, volumes: &BackupVolumes) {
         }
     }
     pod_volume_backups(page, &volumes.by_files);
+    if !volumes.moved.is_empty() {
+        page.blank();
+        moved(page, "\tData Uploads", &volumes.moved);
+    }
     skipped(page, volumes.snapshots.there().map(Vec::as_slice).unwrap_or_default());
+}
+
+/// Transfers of moved data: how far each is. Velero does not show them.
+pub(crate) fn moved(page: &mut Page<'_>, title: &str, transfers: &[VolumeTransfer]) {
+    let more = if page.style.details { String::new() } else { format!(" ({MORE})") };
+    page.line(format!("{title}{more}:"));
+    let indent = format!("{}\t", title.get(..title.len() - title.trim_start().len()).unwrap_or_default());
+    for (phase, word) in BACKUP_PHASES {
+        let of_phase = || transfers.iter().filter(|transfer| transfer.phase == phase);
+        let count = of_phase().count();
+        if count > 0 && !page.style.details {
+            page.field(&format!("{indent}{word}"), count);
+        } else if count > 0 {
+            page.line(format!("{indent}{word}:"));
+            of_phase().for_each(|transfer| page.line(format!("{indent}\t{}", moved_volume(transfer))));
+        }
+    }
+}
+
+/// The volume of moved data, with how far it is, how large, or what it waits for.
+pub(crate) fn moved_volume(transfer: &VolumeTransfer) -> String {
+    let (volume, total) = (&transfer.volume, transfer.bytes.total_bytes);
+    match transfer.phase {
+        DataPathPhase::Completed => {
+            let files = transfer.files_text().map_or_else(String::new, |files| format!(", {files}"));
+            format!("{volume} (size: {total}{files})")
+        }
+        _ if transfer.moves() => format!("{volume} ({})", transfer.moved_text()),
+        _ if transfer.message.is_empty() => volume.clone(),
+        _ => format!("{volume}: {}", transfer.message),
+    }
 }
 
 /// The volumes of which no data was saved, and why. Velero does not show them.
@@ -296,6 +334,8 @@ pub(crate) struct PodVolume {
     volume: String,
     progress: DataMoveProgress,
     incremental_bytes: i64,
+    /// Told beside its bytes: files, rate, time left. Velero does not show them.
+    more: String,
 }
 
 /// The volume of a PodVolumeBackup. One whose pod is not in the backup is named by its claim.
@@ -312,6 +352,7 @@ pub(crate) fn pod_volume(backup: &PodVolumeBackup) -> PodVolume {
         volume: backup.spec.volume.clone(),
         progress: backup.status.progress.clone(),
         incremental_bytes: backup.status.incremental_bytes,
+        more: more_of(&VolumeTransfer::from(backup)),
     }
 }
 
@@ -322,6 +363,15 @@ fn restored_pod_volume(restore: &PodVolumeRestore) -> PodVolume {
         volume: restore.spec.volume.clone(),
         progress: restore.status.progress.clone(),
         incremental_bytes: 0,
+        more: more_of(&VolumeTransfer::from(restore)),
+    }
+}
+
+/// The part of a description that stands beside the bytes of a volume.
+fn more_of(transfer: &VolumeTransfer) -> String {
+    match transfer.moves() {
+        true => transfer.more_than_bytes(),
+        false => transfer.files_text().map_or_else(String::new, |files| format!(", {files}")),
     }
 }
 
@@ -393,12 +443,12 @@ fn shown(volume: &PodVolume) -> String {
     match volume.phase {
         DataPathPhase::InProgress if total > 0 => {
             // compat: hundredths of a per cent, rounded as Go's `%.2f` rounds.
-            format!("{name} ({:.2}%)", done as f64 / total as f64 * 100.0)
+            format!("{name} ({:.2}%{})", done as f64 / total as f64 * 100.0, volume.more)
         }
         DataPathPhase::Completed if volume.incremental_bytes > 0 => {
-            format!("{name} (size: {total}, incremental size: {})", volume.incremental_bytes)
+            format!("{name} (size: {total}, incremental size: {}{})", volume.incremental_bytes, volume.more)
         }
-        DataPathPhase::Completed if total > 0 => format!("{name} (size: {total})"),
+        DataPathPhase::Completed if total > 0 => format!("{name} (size: {total}{})", volume.more),
         _ => name.clone(),
     }
 }

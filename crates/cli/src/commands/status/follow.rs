@@ -1,17 +1,21 @@
 //! Follows the objects that the status shows: by watches, by lists where watches are forbidden, and by requests to the
 //! server.
 
-use super::looked::{ServerQuery, WITHOUT_CLAIMS, WITHOUT_NAMESPACES, WITHOUT_NODE_AGENTS, WITHOUT_REPOSITORIES};
+use super::looked::{
+    ServerQuery, WITHOUT_CLAIMS, WITHOUT_NAMESPACES, WITHOUT_NODE_AGENTS, WITHOUT_REPOSITORIES, WITHOUT_TRANSFERS,
+};
 use super::node_agents::{daemon_set, daemon_sets, is_node_agent};
 use super::rhythm::pause;
 use super::state::{ObjectParser, ObjectsChange, StateUpdate, TakeIn, WatchedState};
 use lifeboat_api::{
-    Backup, BackupRepository, BackupStorageLocation, DeleteBackupRequest, ObjectMeta, Resource, Restore, Schedule,
+    Backup, BackupRepository, BackupStorageLocation, DataDownload, DataUpload, DeleteBackupRequest, ObjectMeta,
+    PodVolumeBackup, PodVolumeRestore, Resource, Restore, Schedule,
 };
 use lifeboat_client::{Client, Object, api_resource};
 use lifeboat_cluster::metadata_of;
 use lifeboat_object::{ApiResource, chain};
 use lifeboat_reconcile::{MirrorEvent, MirrorFailure, MirroredType};
+use lifeboat_view::transfer::VolumeTransfer;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,6 +60,10 @@ pub(super) fn begin(client: &Client, tasks: &mut JoinSet<()>, news: &mpsc::Sende
         change.apply(&mut known.inventory.movers.node_agents, |one| &one.name);
         known.inventory.movers.node_agents.retain(is_node_agent);
     });
+    following.transfers::<PodVolumeBackup>(|known, change| known.see_transfers(PodVolumeBackup::KIND, change));
+    following.transfers::<PodVolumeRestore>(|known, change| known.see_transfers(PodVolumeRestore::KIND, change));
+    following.transfers::<DataUpload>(|known, change| known.see_transfers(DataUpload::KIND, change));
+    following.transfers::<DataDownload>(|known, change| known.see_transfers(DataDownload::KIND, change));
     let namespaces = ApiResource::namespaces();
     following.metadata(namespaces, WITHOUT_NAMESPACES, WatchedState::see_namespaces);
     following.metadata(ApiResource::persistent_volume_claims(), WITHOUT_CLAIMS, WatchedState::see_claims);
@@ -93,6 +101,14 @@ impl Following<'_> {
         self.follow(FollowedType { mirrored, without: Some(without), read, take });
     }
 
+    /// Follows the transfers of volumes of a kind.
+    fn transfers<T: Object>(&mut self, take: fn(&mut WatchedState, ObjectsChange<VolumeTransfer>))
+    where
+        for<'a> VolumeTransfer: From<&'a T>,
+    {
+        self.own_if_allowed(api_resource::<T>(), WITHOUT_TRANSFERS, VolumeTransfer::parse::<T>, take);
+    }
+
     /// Follows the metadata of all objects of a type; `without` names the part of the status that is missing without
     /// them.
     fn metadata(
@@ -126,6 +142,11 @@ impl<T: Send + 'static> FollowedType<T> {
         self.mirrored.resource.resource.clone()
     }
 
+    /// Returns true for kinds that a cluster need not know.
+    fn may_be_undefined(&self) -> bool {
+        self.without == Some(WITHOUT_TRANSFERS)
+    }
+
     /// Sends the changes of the objects, until nobody receives them.
     async fn follow(self, news: mpsc::Sender<StateUpdate>) {
         let mut mirror = self.mirrored.clone().start();
@@ -152,7 +173,11 @@ impl<T: Send + 'static> FollowedType<T> {
                     mirror = self.mirrored.clone().start();
                     continue;
                 }
-                Err(MirrorFailure::List(e)) if e.is_forbidden() && self.without.is_some() => {
+                // A cluster of an older Velero has no definition of some.
+                Err(MirrorFailure::List(e))
+                    if self.without.is_some()
+                        && (e.is_forbidden() || (self.may_be_undefined() && e.is_not_found())) =>
+                {
                     Ok(ObjectsChange::Forbidden)
                 }
                 Err(MirrorFailure::List(e)) => {

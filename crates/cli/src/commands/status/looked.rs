@@ -2,15 +2,19 @@
 
 use super::node_agents::{daemon_set, daemon_sets, is_node_agent};
 use crate::resource::expiry::lists;
+use crate::resource::moving::TransfersOf;
 use anyhow::{Context, Result};
 use lifeboat_api::ObjectMeta;
 use lifeboat_client::Client;
 use lifeboat_cluster::{ClusterError, ListRequest};
 use lifeboat_lifecycle::coverage::{Inventory, MoverInventory, NamespaceInventory, namespace_to_protect};
 use lifeboat_lifecycle::next_backups::NextBackups;
+use lifeboat_lifecycle::phase::facts::is_running;
+use lifeboat_lifecycle::phase::restore::has_ended;
 use lifeboat_object::ApiResource;
 use lifeboat_requests::status::{server_answer, server_status};
 use lifeboat_terminal::flags::globals::Globals;
+use lifeboat_view::transfer::{VolumeTransfer, sort};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -26,6 +30,9 @@ pub(super) const WITHOUT_REPOSITORIES: &str =
 /// The same of DaemonSets.
 pub(super) const WITHOUT_NODE_AGENTS: &str =
     "without the DaemonSets of the server's namespace nobody knows whether a node agent works";
+
+/// The same of the transfers of volumes.
+pub(super) const WITHOUT_TRANSFERS: &str = "without the transfers of volumes nobody knows how far they are";
 
 /// Asks the server what it is and what the next backups would do.
 pub(super) struct ServerQuery {
@@ -113,6 +120,20 @@ pub(super) async fn inventory(client: &Client) -> Result<Inventory> {
         }
     }
     Ok(Inventory { lists, namespaces, next_backups: None, movers })
+}
+
+/// The transfers of volumes of backups and restores that run, in the order in which they are shown.
+pub(super) async fn transfers(client: &Client, inventory: &Inventory) -> Result<Vec<VolumeTransfer>> {
+    let lists = &inventory.lists;
+    let backups = lists.backups.iter().filter(|backup| is_running(backup));
+    let backups: Vec<&str> = backups.map(|backup| backup.metadata.name.as_str()).collect();
+    let restores = lists.restores.iter().filter(|restore| !has_ended(restore));
+    let restores: Vec<&str> = restores.map(|restore| restore.metadata.name.as_str()).collect();
+    let mut found = TransfersOf::Backups.list(client, &backups).await.context(WITHOUT_TRANSFERS)?;
+    found.extend(TransfersOf::Restores.list(client, &restores).await.context(WITHOUT_TRANSFERS)?);
+    found.retain(|transfer| !transfer.has_ended());
+    sort(&mut found);
+    Ok(found)
 }
 
 /// The movers of the data of volumes.

@@ -1,10 +1,13 @@
 //! Current state of the cluster while the status is watched, and updates of it. Pure.
 
 use super::looked::ServerReport;
+use jiff::Timestamp;
 use lifeboat_api::ObjectMeta;
 use lifeboat_lifecycle::coverage::{Inventory, namespace_to_protect};
 use lifeboat_reconcile::MirrorEvent;
 use lifeboat_view::status::StatusInput;
+use lifeboat_view::transfer::rates::TransferRates;
+use lifeboat_view::transfer::{VolumeTransfer, sort};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The current state of the cluster.
@@ -16,6 +19,11 @@ pub(super) struct WatchedState {
     /// The names of the claims of each namespace; `None` when they may not be listed.
     claims: Option<BTreeMap<String, BTreeSet<String>>>,
     server: Option<Result<String, String>>,
+    /// The transfers of volumes that go on, of each kind in the order of their names.
+    transfers: BTreeMap<&'static str, Vec<VolumeTransfer>>,
+    /// The same of all kinds, as they were shown last.
+    shown_transfers: Vec<VolumeTransfer>,
+    rates: TransferRates,
     /// Types that are not known now; with the reason, unless they are just being read.
     unknown: BTreeMap<String, Option<String>>,
 }
@@ -51,8 +59,8 @@ impl WatchedState {
         }
     }
 
-    /// Returns the view to show; `None` while the first lists are still being read.
-    pub(super) fn shown(&mut self) -> Option<Result<StatusInput<'_>, String>> {
+    /// Returns the view to show at a time; `None` while the first lists are still being read.
+    pub(super) fn shown(&mut self, now: Timestamp) -> Option<Result<StatusInput<'_>, String>> {
         if let Some(why) = self.unknown.values().flatten().next() {
             return Some(Err(why.clone()));
         }
@@ -61,7 +69,17 @@ impl WatchedState {
             let of = |claims: &BTreeMap<_, BTreeSet<String>>| claims.get(&one.facts.name).map_or(0, BTreeSet::len);
             one.claims = self.claims.as_ref().map(|claims| of(claims) as u64);
         }
-        Some(Ok(StatusInput { inventory: &self.inventory, server }))
+        self.shown_transfers = self.transfers.values().flatten().cloned().collect();
+        sort(&mut self.shown_transfers);
+        self.rates.note(&mut self.shown_transfers, now);
+        Some(Ok(StatusInput { inventory: &self.inventory, server, transfers: &self.shown_transfers }))
+    }
+
+    /// Takes in transfers of a kind. Those that have ended are not kept.
+    pub(super) fn see_transfers(&mut self, kind: &'static str, change: ObjectsChange<VolumeTransfer>) {
+        let all = self.transfers.entry(kind).or_default();
+        change.apply(all, |one| &one.name);
+        all.retain(|one| !one.has_ended());
     }
 
     pub(super) fn see_namespaces(&mut self, change: ObjectsChange<ObjectMeta>) {
@@ -195,7 +213,7 @@ mod tests {
                 let all = view.inventory.namespaces.iter().flatten();
                 all.map(|one| format!("{} {:?}", one.facts.name, one.claims)).collect::<Vec<_>>().join(", ")
             };
-            known.shown().map(|shown| shown.map_or_else(|why| why, claims))
+            known.shown(Timestamp::UNIX_EPOCH).map(|shown| shown.map_or_else(|why| why, claims))
         };
         known.take(StateUpdate::Server(ServerReport { version: Ok("v1".to_owned()), next_backups: None }));
         known.take(objects("namespaces", |known| {
@@ -228,7 +246,7 @@ mod tests {
     fn a_watched_status_says_what_the_next_backups_would_not_save() {
         let mut known = WatchedState::default();
         let attention = |known: &mut WatchedState| {
-            let shown = known.shown().unwrap().unwrap();
+            let shown = known.shown(Timestamp::UNIX_EPOCH).unwrap().unwrap();
             let status = StatusScreen::of(shown, "velero", "lifeboat", jiff::Timestamp::UNIX_EPOCH);
             status.coverage.attention.into_iter().map(|one| one.what).collect::<Vec<_>>()
         };
@@ -244,5 +262,32 @@ mod tests {
         known.take(report(Err("no server"), None));
         let without = attention(&mut known);
         assert!(!without.iter().any(|what| what.contains("shop/data")), "of a server that is gone: {without:?}");
+    }
+
+    #[test]
+    fn transfers_that_go_on_are_shown_with_their_rate_and_gone_when_they_end() {
+        let mut known = WatchedState::default();
+        known.take(StateUpdate::Server(ServerReport { version: Ok("v1".to_owned()), next_backups: None }));
+        let upload = |phase: &str, second: i64| {
+            let at = Timestamp::from_second(second).unwrap().to_string();
+            let start = Timestamp::UNIX_EPOCH.to_string();
+            let body = serde_json::json!({
+                "metadata": {"name": "du-1", "uid": "u", "annotations": {"lifeboat.io/moved-at": at}},
+                "spec": {"snapshotType": "CSI", "sourcePVC": "data", "sourceNamespace": "shop",
+                    "backupStorageLocation": "default", "operationTimeout": "10m0s"},
+                "status": {"phase": phase, "startTimestamp": start, "progress": {"bytesDone": second << 20, "totalBytes": 1 << 30}},
+            });
+            VolumeTransfer::parse::<lifeboat_api::DataUpload>(body.to_string().as_bytes()).unwrap()
+        };
+        let mut lines = |change| {
+            known.see_transfers("DataUpload", change);
+            let shown = known.shown(Timestamp::from_second(30).unwrap()).unwrap().unwrap();
+            shown.transfers.iter().map(VolumeTransfer::line).collect::<Vec<_>>()
+        };
+        let first = "shop/data InProgress: 10.0 MiB of 1.0 GiB (0 %), 1.0 MiB/s, 16 min 54 s left";
+        assert_eq!(lines(ObjectsChange::All(vec![upload("InProgress", 10)])), [first]);
+        let second = "shop/data InProgress: 20.0 MiB of 1.0 GiB (1 %), 1.0 MiB/s, 16 min 44 s left";
+        assert_eq!(lines(ObjectsChange::Is(upload("InProgress", 20))), [second]);
+        assert_eq!(lines(ObjectsChange::Is(upload("Completed", 20))), Vec::<String>::new());
     }
 }

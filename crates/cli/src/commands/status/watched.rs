@@ -4,6 +4,7 @@ use super::follow::{ask, begin};
 use super::looked::ServerQuery;
 use super::rhythm::RefreshTimer;
 use anyhow::{Context, Result, bail};
+use jiff::Timestamp;
 use lifeboat_client::Client;
 use lifeboat_view::status::StatusInput;
 use tokio::sync::mpsc;
@@ -50,7 +51,7 @@ pub(super) async fn watch(
         while let Ok(Some(one)) = timeout_at(rhythm.earliest(), news.recv()).await {
             known.take(one);
         }
-        let Some(shown) = known.shown() else { continue };
+        let Some(shown) = known.shown(Timestamp::now()) else { continue };
         let begun = Instant::now();
         show(shown)?;
         rhythm.shown(begun, Instant::now());
