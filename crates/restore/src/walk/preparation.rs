@@ -386,7 +386,7 @@ async fn downloads(
             operation_timeout = backup.spec.csi_snapshot_timeout;
         }
     }
-    Ok(DownloadSettings { location, operation_timeout })
+    Ok(DownloadSettings { location, operation_timeout, ..DownloadSettings::default() })
 }
 
 /// The limit of the files of all volumes, which an annotation of the restore may set.

@@ -4,11 +4,11 @@
 //!
 //! compat: Velero lets the API server make the names up.
 
+use bytes::Bytes;
 use lifeboat_api::well_known::{LABEL_RESTORE_NAME, LABEL_RESTORE_UID};
 use lifeboat_api::{Backup, ObjectMeta, OwnerReference, Resource, Restore, label_value};
 use lifeboat_cluster::{Cluster, ClusterError, ListRequest, WriteBody};
 use lifeboat_object::ApiResource;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -79,23 +79,22 @@ pub(crate) fn resource_type<R: Resource>() -> ApiResource {
     ApiResource::new(lifeboat_api::GROUP, R::VERSION, R::PLURAL, R::KIND)
 }
 
-/// Makes a resource, or takes up the one that an earlier attempt has made, where that is usable. Another one of the name is replaced.
+/// Makes a resource of this body, or takes up the one that an earlier attempt has made, where that is usable. Another one of the name is replaced.
 ///
 /// # Errors
 /// The reason for people.
-pub(crate) async fn make_or_take_up<R: Resource + Serialize + DeserializeOwned>(
+pub(crate) async fn make_or_take_up<R: Resource + DeserializeOwned>(
     cluster: &Cluster,
     metadata: &ObjectMeta,
-    resource: &R,
+    body: Bytes,
     is_usable: impl Fn(&R) -> bool,
 ) -> Result<(), String> {
     let (namespace, name) = (metadata.namespace.as_str(), metadata.name.as_str());
-    let body = serde_json::to_vec(resource).map_err(|e| format!("cannot write the {} {name}: {e}", R::KIND))?;
     let kind = resource_type::<R>();
     let deadline = Instant::now() + REPLACING;
     let [mut pause, longest] = PAUSES;
     loop {
-        match cluster.create(&kind, Some(namespace), name, WriteBody::of(body.clone().into())).await {
+        match cluster.create(&kind, Some(namespace), name, WriteBody::of(body.clone())).await {
             Ok(_) => return Ok(()),
             Err(e) if e.is_already_exists() => {}
             Err(e) => return Err(e.to_string()),

@@ -9,6 +9,7 @@ pub use crate::method::data_movement::upload::goes_well;
 use crate::method::data_movement::upload::{
     SnapshotToMove, data_upload, is_same, operation_id, progress_of, snapshot_of,
 };
+use crate::method::definition::Definitions;
 use crate::method::fs_backup::cancel::{cancel, cancel_each};
 use crate::method::fs_backup::repository::NeededRepository;
 use lifeboat_action::{ActionError, OperationProgress};
@@ -29,6 +30,7 @@ pub(crate) struct DataUploads {
     listed: OnceCell<Result<Vec<DataUpload>, ActionError>>,
     /// The namespaces whose repositories are made.
     repositories: Mutex<BTreeSet<String>>,
+    definitions: Definitions,
 }
 
 /// A DataUpload that is made.
@@ -59,7 +61,16 @@ impl DataUploads {
             operation: operation.clone(),
             listed: OnceCell::new(),
             repositories: Mutex::default(),
+            definitions: Definitions::default(),
         }
+    }
+
+    /// Finds out before a snapshot is taken that the cluster takes the DataUpload of it.
+    ///
+    /// # Errors
+    /// The reason for people.
+    pub(crate) async fn check_definition(&self, of: SnapshotToMove<'_>, backup: &Backup) -> Result<(), String> {
+        self.definitions.body_of(&self.cluster, &data_upload(backup, of)).await.map(drop)
     }
 
     /// Asks a data mover for the data of a snapshot, unless an earlier attempt has asked for it. The repository is made when it is
@@ -74,7 +85,8 @@ impl DataUploads {
         }
         let wanted = data_upload(backup, of);
         let is_usable = |found: &DataUpload| goes_well(found) && is_same(found, &wanted);
-        make_or_take_up(&self.cluster, &wanted.metadata, &wanted, is_usable).await?;
+        let body = self.definitions.body_of(&self.cluster, &wanted).await?;
+        make_or_take_up(&self.cluster, &wanted.metadata, body, is_usable).await?;
         let operation_id = operation_id(&backup.metadata.uid, of.claim_uid);
         let (namespace, name) = (wanted.metadata.namespace, wanted.metadata.name);
         Ok(BegunUpload { namespace, name, operation_id, data_mover: of.data_mover.to_owned() })

@@ -6,10 +6,10 @@
 
 use crate::method::child::{child_name, child_of_restore, list, resource_type, uploader_settings};
 use crate::method::data_movement::progress::MoverState;
+use crate::method::definition::Definitions;
 use crate::method::fs_backup::cancel::cancel as cancel_resource;
 use crate::method::fs_backup::repository::NeededRepository;
 use crate::restore_plan::MovedSnapshot;
-use bytes::Bytes;
 use lifeboat_action::{ActionError, OperationProgress};
 use lifeboat_api::well_known::{
     ANNOTATION_MOVED_AT, ANNOTATION_TARGET_CLAIM_UID, LABEL_ASYNC_OPERATION_ID, LABEL_DYNAMIC_PV_RESTORE,
@@ -82,6 +82,8 @@ pub struct DownloadSettings {
     pub location: String,
     /// The limit.
     pub operation_timeout: Duration,
+    /// The definitions of the cluster.
+    pub definitions: Definitions,
 }
 
 /// Asks a data mover for the volume of a claim, unless an earlier run has asked. Returns the name of the operation.
@@ -105,8 +107,7 @@ pub async fn begin(
         // The data mover waits for it.
         needed.find_or_make(cluster).await.map_err(|e| e.to_string())?;
     }
-    // Numbers and texts: encoding cannot fail.
-    let body = Bytes::from(serde_json::to_vec(&download).unwrap_or_default());
+    let body = settings.definitions.body_of(cluster, &download).await?;
     let deadline = Instant::now() + REPLACING;
     loop {
         match cluster.create(&kind(), Some(namespace), name, WriteBody::of(body.clone())).await {
@@ -327,7 +328,11 @@ mod tests {
             source_uid: CLAIM_UID,
             moved: &moved,
         };
-        let settings = DownloadSettings { location: "default".into(), operation_timeout: Duration::from_secs(600) };
+        let settings = DownloadSettings {
+            location: "default".into(),
+            operation_timeout: Duration::from_secs(600),
+            ..DownloadSettings::default()
+        };
         let mut made = serde_json::to_value(data_download(claim, &restore, &settings)).unwrap();
         made.as_object_mut().unwrap().remove("status");
         let id = operation_id(&restore.metadata.uid, CLAIM_UID);

@@ -6,6 +6,7 @@
 
 use crate::facts::{Claim, PodVolumeName};
 use crate::method::child::{list, resource_type};
+use crate::method::definition::Definitions;
 use crate::method::fs_backup::cancel::cancel;
 use crate::method::fs_backup::progress::{IDLE, VolumeProgress, WaitLimits, WaitProgress, said};
 use crate::method::fs_backup::reader::Readers;
@@ -63,6 +64,7 @@ struct FileBackupRun {
     /// By the names of their resources.
     volumes: Mutex<BTreeMap<String, FollowedVolume>>,
     repositories: KnownRepositories,
+    definitions: Definitions,
     readers: Readers,
     places: Semaphore,
     /// Counts ends of volumes.
@@ -90,6 +92,7 @@ impl FileBackups {
             settings,
             volumes: Mutex::default(),
             repositories: KnownRepositories::default(),
+            definitions: Definitions::default(),
             places: Semaphore::new(AT_ONCE),
             ends: watch::Sender::new(0),
         };
@@ -320,7 +323,7 @@ impl FileBackupRun {
 
     async fn make(&self, pod: &SavedPod, volume: &VolumeToSave) -> Result<(), String> {
         (self.operation.fence)()?;
-        make(&self.cluster, &pod_volume_backup(&self.settings.backup, pod, volume)).await
+        make(&self.cluster, &self.definitions, &pod_volume_backup(&self.settings.backup, pod, volume)).await
     }
 
     /// Follows all resources for as long as the task lives.

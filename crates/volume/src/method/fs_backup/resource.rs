@@ -1,6 +1,7 @@
 //! PodVolumeRestores: made, found again, and read.
 
 use crate::method::child::{child_name, child_of_restore, resource_type, uploader_settings};
+use crate::method::definition::Definitions;
 use crate::restore_plan::FileVolume;
 use lifeboat_api::well_known::{LABEL_POD_UID, LABEL_PVC_UID};
 use lifeboat_api::{ObjectReference, PodVolumeRestore, PodVolumeRestoreSpec, Restore, UploaderType};
@@ -59,10 +60,14 @@ fn kind() -> ApiResource {
 ///
 /// # Errors
 /// The reason for people.
-pub(super) async fn make(cluster: &Cluster, resource: &PodVolumeRestore) -> Result<PodVolumeRestore, String> {
+pub(super) async fn make(
+    cluster: &Cluster,
+    definitions: &Definitions,
+    resource: &PodVolumeRestore,
+) -> Result<PodVolumeRestore, String> {
     let (namespace, name) = (&resource.metadata.namespace, &resource.metadata.name);
-    let body = serde_json::to_vec(resource).map_err(|e| format!("cannot write the PodVolumeRestore {name}: {e}"))?;
-    let made = cluster.create(&kind(), Some(namespace), name, WriteBody::of(body.into())).await;
+    let body = definitions.body_of(cluster, resource).await?;
+    let made = cluster.create(&kind(), Some(namespace), name, WriteBody::of(body)).await;
     let body = match made {
         Ok(body) => body,
         Err(e) if e.is_already_exists() => {

@@ -6,6 +6,7 @@
 
 use crate::facts::is_ephemeral;
 use crate::method::child::list;
+use crate::method::definition::Definitions;
 use crate::method::fs_backup::outcome::{ClaimsFilled, FileEnd, FileOutcome};
 use crate::method::fs_backup::place::{PlaceWait, is_about_room};
 use crate::method::fs_backup::progress::{IDLE, VolumeProgress, WaitLimits, WaitProgress, said};
@@ -81,6 +82,7 @@ struct FileRun {
     /// By the names of their resources.
     volumes: Mutex<BTreeMap<String, FollowedVolume>>,
     repositories: KnownRepositories,
+    definitions: Definitions,
     places: Semaphore,
     /// Set when no more pods come.
     closed: CancellationToken,
@@ -117,6 +119,7 @@ impl FileRestores {
             settings,
             volumes: Mutex::default(),
             repositories: KnownRepositories::default(),
+            definitions: Definitions::default(),
             places: Semaphore::new(AT_ONCE),
             closed: CancellationToken::new(),
             given_up: CancellationToken::new(),
@@ -279,7 +282,7 @@ impl FileRun {
         let source_namespace = &pod.source_namespace;
         let fill = ToFill { pod: &pod.in_cluster, volume, claim_uid: &claim_uid, source_namespace, location };
         (self.operation.fence)()?;
-        make(&self.cluster, &pod_volume_restore(restore, fill)).await.map(drop)
+        make(&self.cluster, &self.definitions, &pod_volume_restore(restore, fill)).await.map(drop)
     }
 
     /// Waits until the pod is on a node where a node agent runs. Nodes that are full are waited for longer.

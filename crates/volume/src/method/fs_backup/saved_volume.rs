@@ -2,6 +2,7 @@
 
 use crate::facts::Claim;
 use crate::method::child::{child_metadata, child_name, make_or_take_up, upload_settings};
+use crate::method::definition::Definitions;
 use lifeboat_api::well_known::{
     ANNOTATION_BY_READER_POD, ANNOTATION_PVC_NAME, LABEL_BACKUP_NAME, LABEL_BACKUP_UID, LABEL_PVC_UID,
 };
@@ -124,8 +125,13 @@ pub(super) fn is_saved(found: &PodVolumeBackup, claim_uid: &str) -> bool {
 ///
 /// # Errors
 /// The reason for people.
-pub(super) async fn make(cluster: &Cluster, resource: &PodVolumeBackup) -> Result<(), String> {
-    make_or_take_up(cluster, &resource.metadata, resource, |found| is_usable(found, &resource.spec.pod.uid)).await
+pub(super) async fn make(
+    cluster: &Cluster,
+    definitions: &Definitions,
+    resource: &PodVolumeBackup,
+) -> Result<(), String> {
+    let body = definitions.body_of(cluster, resource).await?;
+    make_or_take_up(cluster, &resource.metadata, body, |found| is_usable(found, &resource.spec.pod.uid)).await
 }
 
 /// Returns true if a PodVolumeBackup can be taken up for the pod of this UID.

@@ -23,6 +23,22 @@ impl SnapshotMoves<'_> {
         self.outcomes.note_moved(claim);
     }
 
+    /// Finds out before the snapshot of a claim is taken that the cluster takes the DataUpload of it.
+    pub(crate) async fn check(self, claim: &Claim) -> Result<(), CsiError> {
+        let of = SnapshotToMove {
+            namespace: &claim.key.namespace,
+            claim: &claim.key.name,
+            claim_uid: &claim.uid,
+            storage_class: &claim.storage_class,
+            snapshot: "",
+            snapshot_class: "",
+            driver: "",
+            data_mover: "",
+        };
+        let checked = self.uploads.check_definition(of, self.backup).await;
+        checked.map_err(|why| CsiError::Refused("snapshot, whose data is to be moved,".to_owned(), why))
+    }
+
     /// Asks a data mover for the data of a claim, whose snapshot was taken. `None` when that failed, which is the outcome of the claim
     /// then.
     pub(crate) async fn begin(self, claim: &Claim, taken: &TakenSnapshot, data_mover: &str) -> Option<BegunUpload> {

@@ -239,6 +239,9 @@ impl CsiSnapshots {
         {
             return Ok(taken);
         }
+        if wanted.is_moved {
+            self.moves().check(claim).await?;
+        }
         let choice = ClassChoice { of_claim: &claim.snapshot_class, of_policy: &wanted.class };
         let class = self.classes().await?.choose(&wanted.driver, choice);
         let class = class.map_err(|trouble| CsiError::NoClass { driver: wanted.driver.clone(), trouble })?;

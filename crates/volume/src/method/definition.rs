@@ -1,0 +1,234 @@
+//! Fields of resources as the cluster's definitions have them: a Velero after 1.18 adds some, and may require them.
+//!
+//! A field that this program knows is written where the definition has it, and nowhere else: other definitions drop or refuse it.
+
+use crate::method::child::resource_type;
+use bytes::Bytes;
+use lifeboat_api::{DataDownload, DataUpload, PodVolumeRestore, Resource};
+use lifeboat_cluster::Cluster;
+use lifeboat_object::ApiResource;
+use serde::Serialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tokio::sync::Mutex;
+
+/// A field of a spec that definitions after 1.18 have.
+struct LaterField {
+    kind: &'static str,
+    /// The object in the spec that has it; `None` for the spec itself.
+    within: Option<&'static str>,
+    name: &'static str,
+    value: fn(&Value) -> Value,
+}
+
+/// All of them. A restore into a new volume has no type, and a VolumeSnapshot is in the namespace of its claim.
+const LATER_FIELDS: [LaterField; 4] = [
+    LaterField { kind: DataDownload::KIND, within: None, name: "restoreType", value: |_| "".into() },
+    LaterField { kind: PodVolumeRestore::KIND, within: None, name: "restoreType", value: |_| "".into() },
+    LaterField {
+        kind: DataUpload::KIND,
+        within: Some("csiSnapshot"),
+        name: "volumeSnapshotNamespace",
+        value: |spec| spec["sourceNamespace"].clone(),
+    },
+    LaterField {
+        kind: DataDownload::KIND,
+        within: Some("csiSnapshot"),
+        name: "volumeSnapshotNamespace",
+        value: |spec| spec["sourceNamespace"].clone(),
+    },
+];
+
+/// The definitions of the cluster, each read once for a backup or restore.
+#[derive(Clone, Debug, Default)]
+pub struct Definitions {
+    /// The schemas of specs by the names of their types; `None` where it cannot be read.
+    schemas: Arc<Mutex<BTreeMap<&'static str, Option<Arc<Value>>>>>,
+}
+
+impl Definitions {
+    /// The body of a resource that is to be made, with the fields of the cluster's definition.
+    ///
+    /// # Errors
+    /// The definition requires what this program does not know, or the resource cannot be written: for people.
+    pub(crate) async fn body_of<R: Resource + Serialize>(
+        &self,
+        cluster: &Cluster,
+        resource: &R,
+    ) -> Result<Bytes, String> {
+        let mut value =
+            serde_json::to_value(resource).map_err(|e| format!("cannot write an object of {}: {e}", R::PLURAL))?;
+        if let Some(schema) = self.schema_of::<R>(cluster).await {
+            fit(R::KIND, &mut value["spec"], &schema)?;
+        }
+        Ok(Bytes::from(value.to_string()))
+    }
+
+    /// The schema of the spec of a kind. Who may not read it, and a cluster that has none, are treated as Velero 1.18.
+    async fn schema_of<R: Resource>(&self, cluster: &Cluster) -> Option<Arc<Value>> {
+        let mut schemas = self.schemas.lock().await;
+        if let Some(known) = schemas.get(R::PLURAL) {
+            return known.clone();
+        }
+        let definitions =
+            ApiResource::new("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition");
+        let name = format!("{}.{}", R::PLURAL, resource_type::<R>().group);
+        let found = match cluster.get(&definitions, None, &name).await {
+            Ok(body) => body.and_then(|body| serde_json::from_slice::<Value>(&body).ok()),
+            // It is looked for again with the next resource.
+            Err(e) if e.can_pass() => return None,
+            // The API server itself says which fields are missing.
+            Err(_) => None,
+        };
+        let schema = found.and_then(|found| schema_of_spec(&found, R::VERSION)).map(Arc::new);
+        schemas.insert(R::PLURAL, schema.clone());
+        schema
+    }
+}
+
+/// The schema of the spec in a version of a CustomResourceDefinition.
+fn schema_of_spec(definition: &Value, version: &str) -> Option<Value> {
+    let versions = definition["spec"]["versions"].as_array()?;
+    let version = versions.iter().find(|one| one["name"] == version)?;
+    let schema = &version["schema"]["openAPIV3Schema"]["properties"]["spec"];
+    schema.is_object().then(|| schema.clone())
+}
+
+/// Adds the fields that a schema has and that are known here to a spec.
+///
+/// # Errors
+/// The required fields that are still missing, for people.
+fn fit(kind: &str, spec: &mut Value, schema: &Value) -> Result<(), String> {
+    for LaterField { within, name, value, .. } in LATER_FIELDS.iter().filter(|field| field.kind == kind) {
+        let value = value(spec);
+        let (target, schema) = match within {
+            Some(within) => (spec.get_mut(*within), &schema["properties"][*within]),
+            None => (Some(&mut *spec), schema),
+        };
+        if let Some(target) = target.and_then(Value::as_object_mut)
+            && schema["properties"][*name].is_object()
+            && !target.contains_key(*name)
+        {
+            target.insert((*name).to_owned(), value);
+        }
+    }
+    let mut missing = Vec::new();
+    add_missing(&mut missing, "spec", spec, schema);
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(format!(
+        "the cluster's definition of {kind} requires {}, which this version does not know, so none was made: upgrade Lifeboat, or install the definitions of \
+         this version with `lifeboat install --crds-only --apply`",
+        missing.join(", ")
+    ))
+}
+
+/// Adds the paths of required fields that an object lacks. The API server fills in those with a default.
+fn add_missing(missing: &mut Vec<String>, path: &str, object: &Value, schema: &Value) {
+    let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    for name in required {
+        if object.get(name).is_none() && schema["properties"][name].get("default").is_none() {
+            missing.push(format!("{path}.{name}"));
+        }
+    }
+    for (name, schema) in schema["properties"].as_object().into_iter().flatten() {
+        if let Some(object) = object.get(name).filter(|object| object.is_object()) {
+            add_missing(missing, &format!("{path}.{name}"), object, schema);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lifeboat_api::{PodVolumeBackup, crds};
+    use serde_json::json;
+
+    /// The schema of the spec of a kind, after a change.
+    fn schema<R: Resource>(change: impl FnOnce(&mut Value)) -> Value {
+        let name = format!("{}.velero.io", R::PLURAL);
+        let definition = crds().into_iter().find(|one| one["metadata"]["name"] == name).unwrap();
+        let mut schema = schema_of_spec(&definition, R::VERSION).unwrap();
+        change(&mut schema);
+        schema
+    }
+
+    fn require(schema: &mut Value, name: &str) {
+        schema["properties"][name] = json!({"type": "string"});
+        if !schema["required"].is_array() {
+            schema["required"] = json!([]);
+        }
+        schema["required"].as_array_mut().unwrap().push(json!(name));
+    }
+
+    fn upload() -> Value {
+        let mut upload = DataUpload::default();
+        upload.spec.source_namespace = "shop".to_owned();
+        upload.spec.csi_snapshot = Some(lifeboat_api::CsiSnapshotSpec::default());
+        serde_json::to_value(upload).unwrap()["spec"].take()
+    }
+
+    fn spec<R: Resource + Serialize + Default>() -> Value {
+        serde_json::to_value(R::default()).unwrap()["spec"].take()
+    }
+
+    #[test]
+    fn the_definitions_of_velero_1_18_get_no_new_fields() {
+        let kinds = [
+            (DataUpload::KIND, upload(), schema::<DataUpload>(|_| {})),
+            (DataDownload::KIND, spec::<DataDownload>(), schema::<DataDownload>(|_| {})),
+            (PodVolumeRestore::KIND, spec::<PodVolumeRestore>(), schema::<PodVolumeRestore>(|_| {})),
+            (PodVolumeBackup::KIND, spec::<PodVolumeBackup>(), schema::<PodVolumeBackup>(|_| {})),
+        ];
+        for (kind, before, schema) in kinds {
+            let mut fitted = before.clone();
+            assert_eq!((fit(kind, &mut fitted, &schema), fitted), (Ok(()), before), "{kind}");
+        }
+    }
+
+    #[test]
+    fn fields_that_a_newer_definition_has_or_requires_are_written() {
+        let newer = schema::<DataUpload>(|schema| {
+            require(&mut schema["properties"]["csiSnapshot"], "volumeSnapshotNamespace");
+        });
+        let mut fitted = upload();
+        fit(DataUpload::KIND, &mut fitted, &newer).unwrap();
+        assert_eq!(fitted["csiSnapshot"]["volumeSnapshotNamespace"], "shop");
+        fitted["csiSnapshot"].as_object_mut().unwrap().remove("volumeSnapshotNamespace");
+        assert_eq!(fitted, upload());
+        // It is written too where it is not required.
+        let newer = schema::<DataDownload>(|schema| schema["properties"]["restoreType"] = json!({"type": "string"}));
+        let (mut fitted, before) = (spec::<DataDownload>(), spec::<DataDownload>());
+        fit(DataDownload::KIND, &mut fitted, &newer).unwrap();
+        assert_eq!(fitted.as_object_mut().unwrap().remove("restoreType"), Some(json!("")));
+        assert_eq!(fitted, before);
+        let newer = schema::<PodVolumeRestore>(|schema| require(schema, "restoreType"));
+        let mut fitted = spec::<PodVolumeRestore>();
+        fit(PodVolumeRestore::KIND, &mut fitted, &newer).unwrap();
+        assert_eq!(fitted["restoreType"], "");
+    }
+
+    #[test]
+    fn a_required_field_that_nobody_knows_is_told_and_one_with_a_default_is_not() {
+        let newer = schema::<DataUpload>(|schema| {
+            require(schema, "quantum");
+            require(schema, "filled");
+            schema["properties"]["filled"]["default"] = json!("x");
+            require(&mut schema["properties"]["csiSnapshot"], "spin");
+        });
+        let expected = "the cluster's definition of DataUpload requires spec.quantum, spec.csiSnapshot.spin, which this version does not know, so none was \
+                        made: upgrade Lifeboat, or install the definitions of this version with `lifeboat install --crds-only --apply`";
+        assert_eq!(fit(DataUpload::KIND, &mut upload(), &newer), Err(expected.to_owned()));
+    }
+
+    #[test]
+    fn a_definition_without_the_version_says_nothing() {
+        let none = json!({"spec": {"versions": [{"name": "v1", "schema": {}}]}});
+        assert_eq!(
+            [schema_of_spec(&none, "v1"), schema_of_spec(&none, "v2"), schema_of_spec(&json!({}), "v1")],
+            [None, None, None]
+        );
+    }
+}
