@@ -287,7 +287,7 @@ impl Running {
             remembered.moved.get_or_insert((now, lifeboat_mover::protocol::MovedData::default()));
         }
         let report_at = remembered.reported.map_or(now, |at| at + BETWEEN_REPORTS);
-        let prepare_timeout = SignedDuration::try_from(self.agent.settings.prepare_timeout);
+        let prepare_timeout = transfer.limit_of_preparation(self.agent.settings.prepare_timeout);
         let situation = Situation {
             transfer,
             pod,
@@ -301,7 +301,7 @@ impl Running {
             delivery_seen: remembered.delivery_seen,
             moved_at: remembered.moved.map(|(at, _)| at),
             is_report_due: now >= report_at,
-            prepare_timeout: prepare_timeout.unwrap_or(SignedDuration::MAX),
+            prepare_timeout,
             now,
         };
         let step = next_step(&situation);

@@ -4,6 +4,7 @@
 //! [`TransferKind`] and [`TransferRequest`].
 
 pub(crate) use crate::kind::TransferKind;
+use jiff::SignedDuration;
 use lifeboat_api::well_known::{ANNOTATION_DELIVERY, ANNOTATION_MOVED_FILES, LABEL_EXPOSE_ON_GOING};
 use lifeboat_api::{
     DataDownload, DataDownloadSpec, DataMoveProgress, DataMover, DataPathPhase, DataUpload, DataUploadSpec, MovedFiles,
@@ -12,6 +13,8 @@ use lifeboat_api::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// The volume that a transfer is asked for.
 #[derive(Clone, Debug, PartialEq)]
@@ -77,6 +80,8 @@ pub(crate) struct Transfer {
     pub(crate) message: String,
     pub(crate) progress: DataMoveProgress,
     pub(crate) request: TransferRequest,
+    /// The reason for which its spec cannot be read.
+    pub(crate) unreadable: Option<String>,
 }
 
 /// The name of a transfer in this process.
@@ -110,6 +115,7 @@ impl From<PodVolumeRestore> for Transfer {
             message: status.message,
             progress: status.progress,
             request: TransferRequest::PodVolumeRestore(Box::new(from.spec)),
+            unreadable: None,
         }
     }
 }
@@ -130,6 +136,7 @@ impl From<DataDownload> for Transfer {
             message: status.message,
             progress: status.progress,
             request: TransferRequest::DataDownload(Box::new(from.spec)),
+            unreadable: None,
         }
     }
 }
@@ -150,6 +157,7 @@ impl From<PodVolumeBackup> for Transfer {
             message: status.message,
             progress: status.progress,
             request: TransferRequest::PodVolumeBackup(Box::new(from.spec)),
+            unreadable: None,
         }
     }
 }
@@ -170,8 +178,21 @@ impl From<DataUpload> for Transfer {
             message: status.message,
             progress: status.progress,
             request: TransferRequest::DataUpload(Box::new(from.spec)),
+            unreadable: None,
         }
     }
+}
+
+/// The fields of a spec by which a transfer that cannot be read is found and ended.
+const NEEDED_TO_END: [&str; 5] = ["pod", "volume", "node", "cancel", "datamover"];
+
+/// The reason against a restore into a volume that is there.
+const IN_PLACE: &str = "it asks for a restore into an existing volume (spec.restoreType or spec.targetVolume.pv, of a Velero after 1.18), which this version \
+                        does not do; nothing was changed. Restore into a new claim";
+
+/// Returns true if a spec asks for a restore into an existing volume. An empty type is that of a new one.
+fn is_in_place(other: &BTreeMap<String, Value>) -> bool {
+    other.get("restoreType").is_some_and(|kind| kind.as_str() != Some("") && !kind.is_null())
 }
 
 /// A transfer that this agent does, leaves to another mover, or refuses.
@@ -183,11 +204,25 @@ pub(crate) enum Support {
 }
 
 impl Transfer {
-    /// Reads an object of a kind.
+    /// Reads an object of a kind. Of one whose spec cannot be read, such as that of a later version, only that part is read by which it can be
+    /// ended with the reason.
     ///
     /// # Errors
-    /// When it is none.
+    /// When it is none, or its status cannot be read: somebody else works on it then.
     pub(crate) fn parse(kind: TransferKind, body: &[u8]) -> serde_json::Result<Self> {
+        let error = match Self::parse_whole(kind, body) {
+            Ok(whole) => return Ok(whole),
+            Err(e) => e,
+        };
+        let mut value: Value = serde_json::from_slice(body)?;
+        if let Some(spec) = value["spec"].as_object_mut() {
+            spec.retain(|name, _| NEEDED_TO_END.contains(&name.as_str()));
+        }
+        let part = Self::parse_whole(kind, value.to_string().as_bytes());
+        part.map(|part| Self { unreadable: Some(error.to_string()), ..part }).map_err(|_| error)
+    }
+
+    fn parse_whole(kind: TransferKind, body: &[u8]) -> serde_json::Result<Self> {
         Ok(match kind {
             TransferKind::PodVolumeRestore => serde_json::from_slice::<PodVolumeRestore>(body)?.into(),
             TransferKind::DataDownload => serde_json::from_slice::<DataDownload>(body)?.into(),
@@ -201,7 +236,21 @@ impl Transfer {
     }
 
     pub(crate) fn support(&self) -> Support {
+        let Some(why) = &self.unreadable else { return self.support_of_request() };
+        match self.support_of_request() {
+            Support::Foreign => Support::Foreign,
+            _ if self.phase != DataPathPhase::New => Support::Foreign,
+            _ => Support::Refused(format!(
+                "the node agent cannot read its spec, which may be of a later version: {why}; upgrade Lifeboat, or correct what is wrong"
+            )),
+        }
+    }
+
+    fn support_of_request(&self) -> Support {
         match &self.request {
+            TransferRequest::PodVolumeRestore(spec) if is_in_place(&spec.other) => {
+                Support::Refused(IN_PLACE.to_owned())
+            }
             TransferRequest::PodVolumeRestore(spec) => match spec.uploader_type {
                 UploaderType::Kopia | UploaderType::Unset => Support::Ours,
                 UploaderType::Restic => Support::Refused(UnsupportedPart::Restic.refusal_of_restore()),
@@ -211,11 +260,18 @@ impl Transfer {
                 UploaderType::Restic => Support::Refused(UnsupportedPart::Restic.refusal_of_backup()),
             },
             TransferRequest::DataDownload(spec) => match DataMover::of(&spec.data_mover) {
-                DataMover::NodeAgent | DataMover::Block => Support::Ours,
                 DataMover::ThirdParty => Support::Foreign,
+                _ if is_in_place(&spec.other) || !spec.target_volume.pv.is_empty() => {
+                    Support::Refused(IN_PLACE.to_owned())
+                }
+                DataMover::NodeAgent | DataMover::Block => Support::Ours,
             },
             TransferRequest::DataUpload(spec) => match (DataMover::of(&spec.data_mover), &spec.csi_snapshot) {
                 (DataMover::ThirdParty, _) => Support::Foreign,
+                _ if !matches!(spec.snapshot_type.as_str(), "" | "CSI") => Support::Refused(format!(
+                    "its spec.snapshotType is {:?}: only snapshots of the type CSI can be moved",
+                    spec.snapshot_type
+                )),
                 (_, Some(snapshot)) if !snapshot.volume_snapshot.is_empty() => Support::Ours,
                 _ => Support::Refused(
                     "it names no VolumeSnapshot in spec.csiSnapshot: only the snapshots of CSI drivers can be moved"
@@ -233,6 +289,16 @@ impl Transfer {
             TransferRequest::PodVolumeBackup(_) | TransferRequest::PodVolumeRestore(_) => return false,
         };
         DataMover::of(data_mover) == DataMover::Block
+    }
+
+    /// A limit of preparations, or the one that the resource asks for where that is longer (`operationTimeout`).
+    pub(crate) fn limit_of_preparation(&self, limit: Duration) -> SignedDuration {
+        let own = match &self.request {
+            TransferRequest::DataUpload(spec) => spec.operation_timeout.to_std(),
+            TransferRequest::DataDownload(spec) => spec.operation_timeout.to_std(),
+            TransferRequest::PodVolumeBackup(_) | TransferRequest::PodVolumeRestore(_) => Duration::ZERO,
+        };
+        SignedDuration::try_from(limit.max(own)).unwrap_or(SignedDuration::MAX)
     }
 
     pub(crate) fn has_ended(&self) -> bool {
@@ -295,5 +361,74 @@ impl Transfer {
             "apiVersion": self.kind.api_version(), "kind": self.kind.word(), "name": self.meta.name, "uid": self.meta.uid,
             "controller": true,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(kind: TransferKind, spec: Value, phase: &str) -> serde_json::Result<Transfer> {
+        let object = json!({
+            "apiVersion": kind.api_version(), "kind": kind.word(), "metadata": {"name": "t", "namespace": "velero"},
+            "spec": spec, "status": {"phase": phase},
+        });
+        Transfer::parse(kind, object.to_string().as_bytes())
+    }
+
+    fn refused(transfer: &Transfer) -> String {
+        match transfer.support() {
+            Support::Refused(why) => why,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_refused_while_it_is_new_and_left_alone_later() {
+        let spec = json!({"node": "n1", "pod": {"namespace": "shop", "name": "db-0"}, "volume": "data", "uploaderType": "quantum"});
+        let new = read(TransferKind::PodVolumeBackup, spec.clone(), "New").unwrap();
+        assert_eq!((new.node.as_str(), new.volume_of_pod().unwrap().1), ("n1", "data"));
+        let why = refused(&new);
+        assert!(
+            why.starts_with(
+                "the node agent cannot read its spec, which may be of a later version: unknown variant `quantum`"
+            ),
+            "{why}"
+        );
+        let later = read(TransferKind::PodVolumeBackup, spec.clone(), "InProgress").unwrap();
+        assert_eq!(later.support(), Support::Foreign);
+        // A phase that is not known is that of somebody who works on it.
+        assert!(read(TransferKind::PodVolumeBackup, spec, "Thinking").is_err());
+        let foreign = json!({"datamover": "kubevirt", "operationTimeout": "soon"});
+        assert_eq!(read(TransferKind::DataUpload, foreign, "New").unwrap().support(), Support::Foreign);
+    }
+
+    #[test]
+    fn what_this_version_does_not_do_is_refused_with_the_reason() {
+        let upload = |kind: &str| {
+            let spec =
+                json!({"snapshotType": kind, "csiSnapshot": {"volumeSnapshot": "vs"}, "operationTimeout": "10m0s"});
+            read(TransferKind::DataUpload, spec, "New").unwrap()
+        };
+        assert_eq!((upload("CSI").support(), upload("").support()), (Support::Ours, Support::Ours));
+        let expected = "its spec.snapshotType is \"Native\": only snapshots of the type CSI can be moved";
+        assert_eq!(refused(&upload("Native")), expected);
+        let download = |spec: Value| read(TransferKind::DataDownload, spec, "New").unwrap();
+        let plain = download(json!({"targetVolume": {"namespace": "shop", "pvc": "data"}, "restoreType": ""}));
+        assert_eq!(plain.support(), Support::Ours);
+        let into_volume = download(json!({"targetVolume": {"namespace": "shop", "pvc": "data", "pv": "pv-1"}}));
+        let in_place = download(json!({"targetVolume": {"namespace": "shop", "pvc": "data"}, "restoreType": "full"}));
+        let files =
+            json!({"pod": {"namespace": "shop", "name": "db-0"}, "volume": "data", "restoreType": "incremental"});
+        let files = read(TransferKind::PodVolumeRestore, files, "New").unwrap();
+        assert_eq!([&into_volume, &in_place, &files].map(refused), [IN_PLACE; 3]);
+    }
+
+    #[test]
+    fn a_longer_limit_of_the_resource_counts() {
+        let upload = |limit: &str| read(TransferKind::DataUpload, json!({"operationTimeout": limit}), "New").unwrap();
+        let limits =
+            ["10m0s", "1h0m0s"].map(|limit| upload(limit).limit_of_preparation(Duration::from_secs(1800)).as_mins());
+        assert_eq!(limits, [30, 60]);
     }
 }

@@ -155,7 +155,7 @@ impl Actor {
             if self.kube.find(&resources::claims(), Some(namespace), name).await?.is_none() {
                 // The claim is restored after the download is made.
                 let made = transfer.meta.creation_timestamp.map_or(self.now, Time::timestamp);
-                let limit = SignedDuration::try_from(self.settings.prepare_timeout).unwrap_or(SignedDuration::MAX);
+                let limit = transfer.limit_of_preparation(self.settings.prepare_timeout);
                 if self.now.duration_since(made) >= limit {
                     return self.fail(transfer, format!("the target claim {namespace}/{name} does not exist")).await;
                 }

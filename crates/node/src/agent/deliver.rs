@@ -8,7 +8,7 @@ use crate::outcome::TransferResult;
 use crate::resources;
 use crate::rules::Ending;
 use crate::transfer::{Delivery, RemadeVolume, Transfer, TransferRequest};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use lifeboat_api::{DataPathPhase, TargetVolumeSpec, Time};
 use lifeboat_cluster::ClusterError;
 use serde_json::Value;
@@ -22,6 +22,20 @@ fn undelivered(volume: &str, why: &str) -> String {
     format!(
         "error rebinding the restored volume {volume}: {why}; the PersistentVolume {volume} has the restored data and is kept (reclaim policy Retain): bind it to a claim, or delete it"
     )
+}
+
+/// The message of a restore whose volume is this one: a file system of another type than that of the backup is told too.
+fn told(transfer: &Transfer, volume: &Value, message: &str) -> String {
+    let TransferRequest::DataDownload(spec) = &transfer.request else { return message.to_owned() };
+    let (asked, made) = (spec.target_volume.fs_type.as_str(), text(volume, &["spec", "csi", "fsType"]));
+    // What is restored in blocks has the file system of the backup.
+    if asked.is_empty() || made.is_empty() || asked == made || transfer.is_in_blocks() {
+        return message.to_owned();
+    }
+    let other = format!(
+        "the file system of the new volume is {made}, as its storage class says, and was {asked} when it was saved"
+    );
+    [message, &other].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("; ")
 }
 
 impl Actor {
@@ -93,7 +107,7 @@ impl Actor {
                 self.kube.delete(of, claim.as_ref().map_or("", uid)).await.map(|()| Acted::More)
             }
             DeliveryStep::Wait(reason) => {
-                let limit = SignedDuration::try_from(self.settings.resource_timeout).unwrap_or(SignedDuration::MAX);
+                let limit = transfer.limit_of_preparation(self.settings.resource_timeout);
                 // It counts from the first look of this agent: nobody has waited while there was none.
                 match self.now.duration_since(since) >= limit {
                     true => self.fail(transfer, undelivered(name, &reason)).await,
@@ -133,7 +147,7 @@ impl Actor {
             reclaim_policy: text(&found, &["spec", "persistentVolumeReclaimPolicy"]).to_owned(),
             total_bytes: result.total_bytes,
             files: result.files,
-            message: result.message.clone(),
+            message: told(transfer, &found, &result.message),
             begun: Time::new(self.now),
             remade: self.remade(transfer, target, &found).await?,
         };
@@ -171,6 +185,30 @@ impl Actor {
             Ok(_) => Ok(Acted::More),
             Err(e) if e.is_conflict() => Ok(Acted::Waits("it has changed meanwhile".to_owned(), DELIVERY_PAUSE)),
             Err(e) => Err(e),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transfer::TransferKind;
+    use serde_json::json;
+
+    #[test]
+    fn a_file_system_of_another_type_is_told() {
+        let told_of = |asked: &str, made: Value, message: &str| {
+            let target = json!({"namespace": "shop", "pvc": "data", "fsType": asked});
+            let object = json!({"metadata": {"name": "t"}, "spec": {"targetVolume": target}});
+            let transfer = Transfer::parse(TransferKind::DataDownload, object.to_string().as_bytes()).unwrap();
+            told(&transfer, &json!({"spec": {"csi": {"fsType": made}}}), message)
+        };
+        let other =
+            "the file system of the new volume is xfs, as its storage class says, and was ext4 when it was saved";
+        assert_eq!(told_of("ext4", json!("xfs"), ""), other);
+        assert_eq!(told_of("ext4", json!("xfs"), "2 sockets"), format!("2 sockets; {other}"));
+        for (asked, made) in [("ext4", json!("ext4")), ("", json!("xfs")), ("ext4", json!(null))] {
+            assert_eq!(told_of(asked, made, "2 sockets"), "2 sockets");
         }
     }
 }

@@ -2,12 +2,12 @@
 
 use super::check::{check_volume, is_empty};
 use super::events::WARNING;
-use super::failure::{Failure, with_message};
+use super::failure::{Failure, cut, with_message};
 use super::repository::{VolumeRepository, clock};
 use super::resource::BackupResource;
 use super::restore::named;
 use super::role::{Done, Work, files_done, perform};
-use super::source::{VolumeSource, number};
+use super::source::{BACKUP_SETTINGS, VolumeSource, number, without_effect};
 use super::transfer::{MoverEnv, Transfer};
 use lifeboat_kopia::format::policy::PolicyTarget;
 use lifeboat_kopia::format::snapshot::Source;
@@ -24,6 +24,8 @@ const UPLOADS: usize = 8;
 const NAMED: usize = 10;
 /// The entries of each sort that a result names, which has room for little.
 const NAMED_IN_RESULT: usize = 3;
+/// The most bytes of the ID of a snapshot in a message.
+const LONGEST_ID: usize = 100;
 
 /// Performs the backup that a resource asks for. Gives true where it has succeeded.
 ///
@@ -36,11 +38,12 @@ pub async fn backup<R: BackupResource>(env: &MoverEnv, transfer: &Transfer) -> s
 async fn save<R: BackupResource>(work: Work<'_, R>) -> Result<Done, Failure> {
     let (env, source, volume) = (work.env, work.resource.source(), &work.transfer.volume);
     check_volume(volume)?;
+    let mut not_done = without_effect(&source.settings, &BACKUP_SETTINGS);
     if is_empty(volume)? {
         tracing::info!("the volume {} is empty: no snapshot is made", volume.by_path);
         let result =
             |message| BackupResult { empty_snapshot: true, source: volume.clone(), message, ..BackupResult::default() };
-        return Ok(Done { result: with_message("", result)?, total_bytes: 0, files: 0 });
+        return Ok(Done { result: with_message(&not_done.join("; "), result)?, total_bytes: 0, files: 0 });
     }
     let found = VolumeRepository::find(env, &source.location, &source.namespace).await?;
     found.ensure(env.threads).await?;
@@ -54,6 +57,14 @@ async fn save<R: BackupResource>(work: Work<'_, R>) -> Result<Done, Failure> {
     if source.in_blocks.is_none() {
         set_policy(&writer, &options.source, files_at_once).await.map_err(failed)?;
     }
+    if let Some(parent) = &options.parent
+        && writer.repository().manifests().await.map_err(failed)?.get(parent).is_none()
+    {
+        not_done.push(format!(
+            "spec.parentSnapshot names the snapshot {}, which is not in the repository: all files were read anew",
+            cut(parent, LONGEST_ID)
+        ));
+    }
     let saved = snapshot(&writer, Path::new(&volume.by_path), options, work.progress).await;
     let report = saved.map_err(|e| Failure::from_storage(&attempt, &e))?;
     if report.failed.count > 0 && !is_of_file_system(&report.failed) {
@@ -64,7 +75,7 @@ async fn save<R: BackupResource>(work: Work<'_, R>) -> Result<Done, Failure> {
             format!("{} entries could not be read: {lost}; {kept}", report.failed.count),
         ));
     }
-    for text in differences(&report, NAMED).iter().chain(&report.warnings) {
+    for text in differences(&report, NAMED).iter().chain(&report.warnings).chain(&not_done) {
         tracing::warn!("{text}");
         work.events.tell(WARNING, text).await;
     }
@@ -84,7 +95,8 @@ async fn save<R: BackupResource>(work: Work<'_, R>) -> Result<Done, Failure> {
         files,
         message,
     };
-    Ok(Done { result: with_message(&differences(&report, NAMED_IN_RESULT).join("; "), result)?, total_bytes, files })
+    let told = [differences(&report, NAMED_IN_RESULT), not_done].concat().join("; ");
+    Ok(Done { result: with_message(&told, result)?, total_bytes, files })
 }
 
 /// Options of the writer.

@@ -7,7 +7,7 @@ use super::mark::mark;
 use super::repository::VolumeRepository;
 use super::resource::RestoreResource;
 use super::role::{Done, Work, files_done, perform};
-use super::source::{flag, number};
+use super::source::{RESTORE_SETTINGS, flag, number, without_effect};
 use super::transfer::{MoverEnv, Transfer};
 use lifeboat_api::UnsupportedPart;
 use lifeboat_kopia::Repository;
@@ -60,7 +60,8 @@ async fn fill<R: RestoreResource>(work: Work<'_, R>) -> Result<Done, Failure> {
         sparse,
         progress: work.progress,
     };
-    let RestoredVolume { differences, total_bytes, files } = restore.run().await?;
+    let RestoredVolume { mut differences, total_bytes, files } = restore.run().await?;
+    differences.extend(without_effect(&source.settings, &RESTORE_SETTINGS));
     for text in &differences {
         tracing::warn!("{text}");
         work.events.tell(WARNING, text).await;

@@ -1,9 +1,12 @@
 //! Facts of a resource that a transfer needs.
 
+use super::failure::cut;
 use std::collections::BTreeMap;
 
 /// The most files or threads at once that a setting may ask for.
 const MOST: usize = 256;
+/// The most bytes of a name or value in a message.
+const LONGEST_SHOWN: usize = 60;
 
 /// The snapshot that a resource asks for, and the settings of its restore.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,9 +52,86 @@ pub(super) fn flag(settings: &BTreeMap<String, String>, key: &str) -> bool {
     settings.get(key).is_some_and(|value| value.trim().eq_ignore_ascii_case("true"))
 }
 
+/// The value that a setting of the uploader takes.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum SettingType {
+    /// A number above 0.
+    Number,
+    /// True or false.
+    Flag,
+    /// False; true is for what this program does not do.
+    Off,
+}
+
+/// The settings of a backup.
+pub(super) const BACKUP_SETTINGS: [(&str, SettingType); 1] = [("ParallelFilesUpload", SettingType::Number)];
+
+/// The settings of a restore.
+pub(super) const RESTORE_SETTINGS: [(&str, SettingType); 3] = [
+    ("ParallelFilesDownload", SettingType::Number),
+    ("WriteSparseFiles", SettingType::Flag),
+    ("DeleteExtraFiles", SettingType::Off),
+];
+
+/// The settings that do not take effect as they are, each with the reason.
+pub(super) fn without_effect(settings: &BTreeMap<String, String>, known: &[(&str, SettingType)]) -> Vec<String> {
+    let why = |(key, value): (&String, &String)| {
+        let shown = cut(value, LONGEST_SHOWN);
+        let Some((_, expected)) = known.iter().find(|(name, _)| name == key) else {
+            return Some(format!("the setting {} is not known and has no effect", cut(key, LONGEST_SHOWN)));
+        };
+        let value = value.trim();
+        let is = |word: &str| value.eq_ignore_ascii_case(word);
+        match expected {
+            _ if value.is_empty() => None,
+            SettingType::Number => match value.parse::<usize>() {
+                Ok(number) if number > MOST => Some(format!("the setting {key} is {shown}: {MOST} are taken")),
+                Ok(1..) => None,
+                _ => Some(format!("the setting {key} has no effect: {shown:?} is no number above 0")),
+            },
+            SettingType::Flag | SettingType::Off if is("false") => None,
+            SettingType::Flag if is("true") => None,
+            SettingType::Off if is("true") => {
+                Some(format!("the setting {key} is true and has no effect: this version does not know it"))
+            }
+            SettingType::Flag | SettingType::Off => {
+                Some(format!("the setting {key} has no effect: {shown:?} is neither true nor false"))
+            }
+        }
+    };
+    settings.iter().filter_map(why).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn settings_without_effect_are_told_with_the_reason() {
+        let of = |key: &str, value: &str| {
+            let settings = BTreeMap::from([(key.to_owned(), value.to_owned())]);
+            [without_effect(&settings, &BACKUP_SETTINGS), without_effect(&settings, &RESTORE_SETTINGS)]
+                .map(|all| all.join("; "))
+        };
+        let none = String::new;
+        let unknown = |key: &str| format!("the setting {key} is not known and has no effect");
+        let upload = |text: &str| [text.to_owned(), unknown("ParallelFilesUpload")];
+        assert_eq!(of("ParallelFilesUpload", " 8 "), upload(""));
+        assert_eq!(of("ParallelFilesUpload", ""), upload(""));
+        for value in ["many", "0", "-1"] {
+            let text = format!("the setting ParallelFilesUpload has no effect: {value:?} is no number above 0");
+            assert_eq!(of("ParallelFilesUpload", value), upload(&text));
+        }
+        assert_eq!(of("ParallelFilesUpload", "1000"), upload("the setting ParallelFilesUpload is 1000: 256 are taken"));
+        let sparse = |text: &str| [unknown("WriteSparseFiles"), text.to_owned()];
+        assert_eq!(of("WriteSparseFiles", "True"), sparse(""));
+        let neither = "the setting WriteSparseFiles has no effect: \"yes\" is neither true nor false";
+        assert_eq!(of("WriteSparseFiles", "yes"), sparse(neither));
+        assert_eq!(of("DeleteExtraFiles", "false"), [unknown("DeleteExtraFiles"), none()]);
+        let later = "the setting DeleteExtraFiles is true and has no effect: this version does not know it";
+        assert_eq!(of("DeleteExtraFiles", "true")[1], later);
+        assert_eq!(of("Speed", "fast"), [unknown("Speed"), unknown("Speed")]);
+    }
 
     #[test]
     fn settings_that_are_no_numbers_or_flags_do_not_count() {

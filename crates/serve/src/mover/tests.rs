@@ -414,6 +414,23 @@ async fn a_backup_says_what_of_the_volume_is_not_in_the_snapshot() {
 }
 
 #[tokio::test]
+async fn a_parent_that_is_gone_and_wrong_settings_are_told() {
+    let ground = Ground::start().await.with_password("static-passw0rd").await;
+    ground.volume("source");
+    std::fs::write(ground.path("source/one"), "1").unwrap();
+    ground.create_backup("b-1").await;
+    let asked = json!({"spec": {"parentSnapshot": "0123", "uploaderSettings": {"ParallelFilesUpload": "many"}}});
+    ground.client.patch::<PodVolumeBackup>("b-1", &asked).await.unwrap();
+    assert!(backup::<PodVolumeBackup>(&ground.env(), &ground.transfer("b-1", "source")).await.unwrap());
+    let PodEnd::Completed(result) = pod_end::<BackupResult>(true, &ground.termination()) else {
+        panic!("it has failed")
+    };
+    let expected = "the setting ParallelFilesUpload has no effect: \"many\" is no number above 0; spec.parentSnapshot names the snapshot 0123, which is \
+                    not in the repository: all files were read anew";
+    assert_eq!((result.total_bytes, result.message.as_str()), (1, expected));
+}
+
+#[tokio::test]
 async fn a_backup_that_fails_leaves_no_pinned_snapshot() {
     let ground = Ground::start().await.with_password("static-passw0rd").await;
     ground.volume("source");
