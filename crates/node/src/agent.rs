@@ -9,6 +9,7 @@ mod world;
 use crate::config::NodeAgentConfig;
 use crate::health::Health;
 use crate::kube::Kube;
+use crate::latency::BackupLatency;
 use crate::resources;
 use crate::rules::{Owner, Situation, Step, next_step};
 use crate::settings::AgentSettings;
@@ -361,9 +362,16 @@ impl Running {
 
     /// Takes in a transfer as it was stored by a step of this agent.
     fn store(&mut self, stored: Transfer) {
-        let before = self.world.transfers.get(&stored.key()).map(|transfer| transfer.phase);
-        if stored.has_ended() && before != Some(stored.phase) {
+        let before = self.world.transfers.get(&stored.key());
+        if stored.has_ended() && before.is_none_or(|before| before.phase != stored.phase) {
             self.agent.health.count(stored.kind, stored.phase);
+            if let (DataPathPhase::Completed, Some(latency)) = (stored.phase, BackupLatency::of(&stored)) {
+                self.agent.health.took(latency);
+            }
+        }
+        // Another attempt has the start of the first one.
+        if stored.started.is_some() && before.is_some_and(|before| before.started.is_none()) {
+            self.agent.health.count_begun(stored.kind);
         }
         self.world.put(stored);
     }

@@ -1,5 +1,6 @@
 //! The health and the metrics of a node agent, and a small server for both.
 
+use crate::latency::{BackupLatencies, BackupLatency};
 use crate::transfer::TransferKind;
 use lifeboat_api::DataPathPhase;
 use std::collections::BTreeMap;
@@ -27,6 +28,9 @@ pub struct Health {
     begun: Instant,
     looked: Mutex<Option<Instant>>,
     ended: BTreeMap<(TransferKind, &'static str), AtomicU64>,
+    /// PodVolumeBackups that have begun.
+    begun_backups: AtomicU64,
+    latencies: Mutex<BackupLatencies>,
 }
 
 /// The word of a metric for each phase that ends a transfer.
@@ -39,7 +43,14 @@ impl Health {
     pub fn new(node: String) -> Self {
         let counts =
             TransferKind::ALL.into_iter().flat_map(|kind| ENDS.map(|(_, word)| ((kind, word), AtomicU64::new(0))));
-        Self { node, begun: Instant::now(), looked: Mutex::new(None), ended: counts.collect() }
+        Self {
+            node,
+            begun: Instant::now(),
+            looked: Mutex::new(None),
+            ended: counts.collect(),
+            begun_backups: AtomicU64::new(0),
+            latencies: Mutex::default(),
+        }
     }
 
     pub(crate) fn looked(&self) {
@@ -51,6 +62,18 @@ impl Health {
         if let Some(count) = word.and_then(|word| self.ended.get(&(kind, word))) {
             count.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    /// Counts a transfer that has begun.
+    pub(crate) fn count_begun(&self, kind: TransferKind) {
+        if kind == TransferKind::PodVolumeBackup {
+            self.begun_backups.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes the time that a backup of a volume took.
+    pub(crate) fn took(&self, latency: BackupLatency) {
+        self.latencies.lock().unwrap_or_else(PoisonError::into_inner).add(latency);
     }
 
     /// The reason for which the agent is not healthy.
@@ -77,7 +100,19 @@ impl Health {
                 self.node
             ));
         }
-        text
+        let completed = self.ended.get(&(TransferKind::PodVolumeBackup, "success"));
+        let counts = [
+            ("enqueue", "that have begun", self.begun_backups.load(Ordering::Relaxed)),
+            ("dequeue", "that are completed", completed.map_or(0, |count| count.load(Ordering::Relaxed))),
+        ];
+        for (word, which, count) in counts {
+            let metric = format!("podVolume_pod_volume_backup_{word}_count");
+            text.push_str(&format!(
+                "# HELP {metric} Backups of volumes of this node {which}.\n# TYPE {metric} counter\n{metric}{{node=\"{}\"}} {count}\n",
+                self.node
+            ));
+        }
+        text + &self.latencies.lock().unwrap_or_else(PoisonError::into_inner).metrics(&self.node)
     }
 
     fn respond(&self, path: &str) -> (&'static str, String) {
@@ -145,6 +180,9 @@ mod tests {
     async fn an_agent_tells_its_health_and_counts_what_it_did() {
         let health = Arc::new(Health::new("n1".to_owned()));
         health.count(TransferKind::DataDownload, DataPathPhase::Completed);
+        health.count(TransferKind::PodVolumeBackup, DataPathPhase::Completed);
+        (0..2).for_each(|_| health.count_begun(TransferKind::PodVolumeBackup));
+        health.count_begun(TransferKind::DataUpload);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let mut tasks = JoinSet::new();
@@ -158,6 +196,8 @@ mod tests {
             answers.push(answer);
         }
         assert!(answers[0].contains("podVolume_data_download_success_total{node=\"n1\"} 1\n"), "{}", answers[0]);
+        assert!(answers[0].contains("podVolume_pod_volume_backup_enqueue_count{node=\"n1\"} 2\n"), "{}", answers[0]);
+        assert!(answers[0].contains("podVolume_pod_volume_backup_dequeue_count{node=\"n1\"} 1\n"), "{}", answers[0]);
         assert!(
             answers[1].starts_with("HTTP/1.1 200 OK\r\n") && answers[1].ends_with("\r\n\r\nok\n"),
             "{}",

@@ -14,6 +14,7 @@ mod health;
 mod host_path;
 mod kind;
 mod kube;
+mod latency;
 mod outcome;
 mod pod;
 mod resources;
