@@ -246,6 +246,8 @@ pub const ANNOTATION_MOVED_SNAPSHOT: &str = "lifeboat.io/moved-snapshot";
 pub const ANNOTATION_MOVED_AT: &str = "lifeboat.io/moved-at";
 /// On resources of movers: the files that are done and the files in all, as `3/9`; an addition of Lifeboat.
 pub const ANNOTATION_MOVED_FILES: &str = "lifeboat.io/moved-files";
+/// On resources of movers that wait: when those that they wait for last moved bytes or files; an addition of Lifeboat.
+pub const ANNOTATION_OTHERS_MOVED_AT: &str = "lifeboat.io/others-moved-at";
 /// On copies of Secrets and ConfigMaps for data movers: the beginning of the annotations of the transfers that use one. The UID of the transfer
 /// follows, and the value is its kind and name; an addition of Lifeboat.
 pub const ANNOTATION_PREFIX_COPIED_FOR: &str = "copied-for.lifeboat.io/";

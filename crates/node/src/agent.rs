@@ -102,6 +102,10 @@ struct Room {
     on_node: bool,
     /// This agent is the first of those that work: it says of transfers of any node that there is none in the queue.
     tells_of_full_queue: bool,
+    /// The time at which a transfer of the cluster last moved something.
+    moved_anywhere: Option<Timestamp>,
+    /// The same of this node.
+    moved_here: Option<Timestamp>,
 }
 
 /// A step and its result.
@@ -191,12 +195,15 @@ impl Running {
         let keys: Vec<TransferKey> = self.world.transfers.keys().cloned().collect();
         let most = self.agent.config.prepare_queue_length;
         let tells_of_full_queue = most.is_some() && self.world.agents_before(&self.agent.settings.node) == 0;
+        let (moved_anywhere, moved_here) =
+            (self.world.moved_at(None), self.world.moved_at(Some(&self.agent.settings.node)));
         for key in keys {
             if self.steps.contains_key(&key) || self.steps.len() >= MOST_STEPS {
                 continue;
             }
             let in_queue = most.is_none_or(|length| queued < length as usize);
-            let room = Room { in_queue, on_node: running < self.agent.concurrency, tells_of_full_queue };
+            let on_node = running < self.agent.concurrency;
+            let room = Room { in_queue, on_node, tells_of_full_queue, moved_anywhere, moved_here };
             let Some(step) = self.decide(&key, room, now) else { continue };
             match &step {
                 Step::Nothing => continue,
@@ -301,6 +308,10 @@ impl Running {
             cancel_seen: remembered.cancel_seen,
             delivery_seen: remembered.delivery_seen,
             moved_at: remembered.moved.map(|(at, _)| at),
+            others_moved_at: match transfer.phase {
+                DataPathPhase::New => room.moved_anywhere,
+                _ => room.moved_here,
+            },
             is_report_due: now >= report_at,
             prepare_timeout,
             now,

@@ -24,6 +24,9 @@ pub(crate) const PLACE_LIMIT: SignedDuration = SignedDuration::from_secs(ROOM_LI
 pub(crate) const STALL_LIMIT: SignedDuration = SignedDuration::from_hours(1);
 /// Interval between two looks at something that tells nothing when it changes.
 pub(crate) const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(5);
+/// Interval between two notes on a transfer that waits of how far the others are. Whoever waits for it takes half an hour without one for a
+/// standstill.
+pub(crate) const BETWEEN_NOTES_OF_OTHERS: SignedDuration = SignedDuration::from_mins(10);
 /// The age of a transfer from which on the pod with its volume is looked for when no node has it.
 pub(crate) const FIND_AFTER: SignedDuration = SignedDuration::from_secs(60);
 
@@ -61,6 +64,8 @@ pub(crate) struct Situation<'a> {
     pub(crate) delivery_seen: Option<Timestamp>,
     /// The time at which this agent last saw that bytes were moved.
     pub(crate) moved_at: Option<Timestamp>,
+    /// The time at which those that it waits for, on its node or in the queue, last moved something.
+    pub(crate) others_moved_at: Option<Timestamp>,
     /// The next look at the progress is due.
     pub(crate) is_report_due: bool,
     pub(crate) prepare_timeout: SignedDuration,
@@ -92,6 +97,8 @@ pub(crate) enum Step {
     ShowCanceling,
     /// Shows what it waits for.
     Note { message: String },
+    /// Notes when those that it waits for last moved something.
+    NoteOthers { moved: Timestamp },
     /// Reads the progress and shows it.
     Report,
     /// Brings the volume to its claim. So many bytes are in it, and this agent does it since then.
@@ -235,25 +242,30 @@ fn new(at: &Situation<'_>) -> Step {
             _ => Step::Nothing,
         },
         UserPod::Lost(why) => Ending::failed(why.clone()),
-        UserPod::Waiting(reason) => note_or_wait(at, reason.clone()),
+        UserPod::Waiting(reason) => note_or_wait(at, reason.clone(), None),
         UserPod::Ready => match transfer.support() {
             Support::Refused(why) => Ending::failed(why),
             _ if !at.has_queue_room => {
-                note_or_wait(at, "as many are prepared in the cluster as prepareQueueLength allows".to_owned())
+                let reason = "as many are prepared in the cluster as prepareQueueLength allows".to_owned();
+                note_or_wait(at, reason, at.others_moved_at)
             }
             _ => Step::Accept,
         },
     }
 }
 
-/// Waits for others, and shows what for.
-fn note_or_wait(at: &Situation<'_>, reason: String) -> Step {
+/// Waits for others, which last moved something then, and shows what for.
+fn note_or_wait(at: &Situation<'_>, reason: String, others: Option<Timestamp>) -> Step {
     let transfer = at.transfer;
     // A new one is seen by all agents, and one of them writes.
     let tells = at.tells_of_full_queue || transfer.phase != DataPathPhase::New || !transfer.kind.is_of_any_node();
-    match tells && transfer.message != reason {
-        true => Step::Note { message: reason },
-        false => Step::Wait { reason, until: at.now + LOOK_AGAIN },
+    let is_news = |moved: &Timestamp| {
+        transfer.others_noted_at().is_some_and(|noted| moved.duration_since(noted) >= BETWEEN_NOTES_OF_OTHERS)
+    };
+    match others.filter(is_news) {
+        _ if tells && transfer.message != reason => Step::Note { message: reason },
+        Some(moved) if tells => Step::NoteOthers { moved },
+        _ => Step::Wait { reason, until: at.now + LOOK_AGAIN },
     }
 }
 
@@ -368,7 +380,7 @@ fn prepared(at: &Situation<'_>) -> Step {
     }
     match at.has_slot {
         true => Step::Begin,
-        false => note_or_wait(at, "as many run on this node as loadConcurrency allows".to_owned()),
+        false => note_or_wait(at, "as many run on this node as loadConcurrency allows".to_owned(), at.others_moved_at),
     }
 }
 

@@ -4,8 +4,10 @@
 //! [`TransferKind`] and [`TransferRequest`].
 
 pub(crate) use crate::kind::TransferKind;
-use jiff::SignedDuration;
-use lifeboat_api::well_known::{ANNOTATION_DELIVERY, ANNOTATION_MOVED_FILES, LABEL_EXPOSE_ON_GOING};
+use jiff::{SignedDuration, Timestamp};
+use lifeboat_api::well_known::{
+    ANNOTATION_DELIVERY, ANNOTATION_MOVED_AT, ANNOTATION_MOVED_FILES, ANNOTATION_OTHERS_MOVED_AT, LABEL_EXPOSE_ON_GOING,
+};
 use lifeboat_api::{
     DataDownload, DataDownloadSpec, DataMoveProgress, DataMover, DataPathPhase, DataUpload, DataUploadSpec, MovedFiles,
     NodeOs, ObjectMeta, ObjectReference, PodVolumeBackup, PodVolumeBackupSpec, PodVolumeRestore, PodVolumeRestoreSpec,
@@ -327,6 +329,17 @@ impl Transfer {
     /// The files that its mover has told of.
     pub(crate) fn files(&self) -> Option<MovedFiles> {
         MovedFiles::parse(self.meta.annotations.get(ANNOTATION_MOVED_FILES)?)
+    }
+
+    /// The time at which its mover began, or bytes or files were last moved.
+    pub(crate) fn moved_at(&self) -> Option<Timestamp> {
+        self.meta.annotations.get(ANNOTATION_MOVED_AT)?.parse().ok()
+    }
+
+    /// The time at which those that it waits for last moved something, as it was noted; before that the time since which it waits.
+    pub(crate) fn others_noted_at(&self) -> Option<Timestamp> {
+        let noted = self.meta.annotations.get(ANNOTATION_OTHERS_MOVED_AT).and_then(|text| text.parse().ok());
+        noted.or_else(|| self.accepted.or(self.meta.creation_timestamp).map(Time::timestamp))
     }
 
     /// The operating system that its node must have.

@@ -67,6 +67,7 @@ impl Actor {
             Step::RequestCancel { message } => self.store(transfer, patch::request_cancel(transfer, &message)).await,
             Step::ShowCanceling => self.store(transfer, patch::show_canceling(transfer)).await,
             Step::Note { message } => self.store(transfer, patch::note(transfer, &message)).await,
+            Step::NoteOthers { moved } => self.store(transfer, patch::note_others(transfer, moved)).await,
             Step::Report => self.report(transfer).await,
             Step::Deliver { result, since } => Box::pin(self.deliver(transfer, &result, since)).await,
             Step::Again { killed } => self.begin_again(transfer, &killed).await,

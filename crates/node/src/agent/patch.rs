@@ -6,7 +6,8 @@ use crate::rules::Ending;
 use crate::transfer::{Transfer, TransferKind};
 use jiff::Timestamp;
 use lifeboat_api::well_known::{
-    ANNOTATION_KILLED_MOVERS, ANNOTATION_MOVED_AT, ANNOTATION_MOVED_FILES, LABEL_EXPOSE_ON_GOING,
+    ANNOTATION_KILLED_MOVERS, ANNOTATION_MOVED_AT, ANNOTATION_MOVED_FILES, ANNOTATION_OTHERS_MOVED_AT,
+    LABEL_EXPOSE_ON_GOING,
 };
 use lifeboat_api::{DataPathPhase, MovedFiles, NodeOs, Time};
 use lifeboat_mover::protocol::MovedData;
@@ -108,6 +109,11 @@ pub(super) fn show_canceling(transfer: &Transfer) -> Value {
 
 pub(super) fn note(transfer: &Transfer, message: &str) -> Value {
     of(transfer, json!({}), json!({"status": {"message": message}}))
+}
+
+/// Notes when those that it waits for last moved something, so that nobody takes its wait for a standstill.
+pub(super) fn note_others(transfer: &Transfer, moved: Timestamp) -> Value {
+    of(transfer, json!({"annotations": {ANNOTATION_OTHERS_MOVED_AT: Time::new(moved)}}), json!({}))
 }
 
 /// As [`note`], and the time of the preparation begins anew.

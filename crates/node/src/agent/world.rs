@@ -3,6 +3,7 @@
 use crate::pod::PodView;
 use crate::transfer::{Transfer, TransferKey, TransferKind};
 use bytes::Bytes;
+use jiff::Timestamp;
 use lifeboat_api::DataPathPhase;
 use lifeboat_api::well_known::{LABEL_ROLE, NODE_AGENT};
 use lifeboat_object::Head;
@@ -122,6 +123,12 @@ impl World {
     /// The number of transfers of the cluster that are prepared.
     pub(super) fn prepared_now(&self) -> usize {
         self.transfers.values().filter(|transfer| transfer.is_prepared_now()).count()
+    }
+
+    /// The time at which a transfer that runs, of a node or of any, last moved something.
+    pub(super) fn moved_at(&self, node: Option<&str>) -> Option<Timestamp> {
+        let all = self.transfers.values().filter(|transfer| transfer.phase == DataPathPhase::InProgress);
+        all.filter(|transfer| node.is_none_or(|node| transfer.node == node)).filter_map(Transfer::moved_at).max()
     }
 
     /// The transfers that run on a node.

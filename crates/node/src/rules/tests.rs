@@ -1,4 +1,5 @@
 mod attempts;
+mod turns;
 
 use super::*;
 use crate::exposer::copies::COPY_IN_USE;
@@ -75,6 +76,7 @@ fn situation(transfer: &Transfer) -> Situation<'_> {
         user_pod: UserPod::Ready,
         lost_user_pod: None,
         delivery_seen: None,
+        others_moved_at: None,
         has_queue_room: true,
         has_slot: true,
         tells_of_full_queue: true,

@@ -3,7 +3,7 @@
 use lifeboat_bucket::BucketError;
 use lifeboat_kopia::KopiaError;
 use lifeboat_mover::MoverError;
-use lifeboat_mover::protocol::{BUCKET_UNAVAILABLE, CANCELED, LOST_SIGHT, LOST_TURN, REPLACED, TERMINATION_LIMIT};
+use lifeboat_mover::protocol::{BUCKET_UNAVAILABLE, CANCELED, LOST_SIGHT, LOST_TURN, NO_TURN, REPLACED, TERMINATION_LIMIT};
 use lifeboat_repository::RepositoryError;
 use serde::Serialize;
 use std::fmt::Display;
@@ -26,6 +26,8 @@ pub(crate) enum Failure {
     LostSight,
     /// Its resource could not be seen while it waited for its turn.
     LostTurn,
+    /// Nothing moved before it while it waited for its turn.
+    NoTurn,
 }
 
 impl Failure {
@@ -48,6 +50,7 @@ impl Failure {
             Self::Replaced => REPLACED.to_owned(),
             Self::LostSight => LOST_SIGHT.to_owned(),
             Self::LostTurn => LOST_TURN.to_owned(),
+            Self::NoTurn => NO_TURN.to_owned(),
             Self::Canceled(done) => ending(done, CANCELED),
             Self::BucketUnavailable(text) => ending(text, BUCKET_UNAVAILABLE),
         }

@@ -11,6 +11,9 @@ use tokio::time::{Instant, sleep, timeout};
 
 /// The longest time without a change of a resource that is not prepared yet, and without a look at one that is.
 const PATIENCE: Duration = Duration::from_secs(30 * 60);
+/// The longest time without a change of a resource that is prepared: the node agent notes on it every ten minutes that others move, and ends
+/// those that move nothing after an hour.
+const TURN_PATIENCE: Duration = Duration::from_secs(3 * 60 * 60);
 /// The time between two looks at a resource that waits for its turn, beside the states that a watch brings.
 const BETWEEN_TURN_LOOKS: Duration = Duration::from_secs(5 * 60);
 /// The time between two looks at the resource, beside those that a watch brings.
@@ -56,7 +59,7 @@ pub(super) async fn until_in_progress<R: MoverResource>(
             }
         }
         if turn.is_over(begun.elapsed()) {
-            return Err(turn.failure(&format!("{kind} {name}")));
+            return Err(turn.failure(begun.elapsed(), &format!("{kind} {name}")));
         }
     }
 }
@@ -80,8 +83,10 @@ async fn look<R: MoverResource>(env: &MoverEnv, transfer: &Transfer, uid: Option
 /// The wait of a mover for its turn, and its limit. Times are counted from its begin. Pure.
 #[derive(Debug, Default)]
 struct TurnWait {
-    /// The last time at which there was a sign that the turn comes.
+    /// The last time at which the resource was seen, in a phase in which it may have to wait.
     renewed: Duration,
+    /// The last time at which it had changed.
+    changed: Duration,
     /// The phase that was seen last.
     phase: Option<DataPathPhase>,
 }
@@ -89,7 +94,7 @@ struct TurnWait {
 impl TurnWait {
     /// Takes a state that the resource has got.
     fn note_change(&mut self, now: Duration, phase: DataPathPhase) {
-        (self.renewed, self.phase) = (now, Some(phase));
+        (self.renewed, self.changed, self.phase) = (now, now, Some(phase));
     }
 
     /// Takes the phase of a resource that has not changed. One that is prepared has nothing to do but to wait.
@@ -101,11 +106,19 @@ impl TurnWait {
     }
 
     fn is_over(&self, now: Duration) -> bool {
-        now.saturating_sub(self.renewed) >= PATIENCE
+        now.saturating_sub(self.renewed) >= PATIENCE || self.has_no_turn(now)
     }
 
-    /// The failure of a wait that is over, for a resource of this kind and name.
-    fn failure(&self, of: &str) -> Failure {
+    /// Returns true if nothing moves before it.
+    fn has_no_turn(&self, now: Duration) -> bool {
+        now.saturating_sub(self.changed) >= TURN_PATIENCE
+    }
+
+    /// The failure of a wait that is over now, for a resource of this kind and name.
+    fn failure(&self, now: Duration, of: &str) -> Failure {
+        if now.saturating_sub(self.renewed) < PATIENCE {
+            return Failure::NoTurn;
+        }
         // Its reads would have renewed the wait.
         if self.phase == Some(DataPathPhase::Prepared) {
             return Failure::LostTurn;
@@ -236,16 +249,33 @@ mod tests {
     fn a_mover_waits_for_its_turn_as_long_as_its_resource_is_prepared() {
         let mut turn = TurnWait::default();
         turn.note_change(minutes(0), Prepared);
-        // The transfer before it takes two days.
+        // The transfer before it takes two days, and moves bytes.
         for minute in (0..2880).step_by(5) {
             turn.note_look(minutes(minute), Prepared);
+            if minute % 10 == 0 {
+                turn.note_change(minutes(minute), Prepared);
+            }
             assert!(!turn.is_over(minutes(minute + 29)), "{minute}");
         }
         // Then the API server does not answer.
         assert!(turn.is_over(minutes(2875 + 30)));
-        assert_eq!(turn.failure("DataUpload d-1"), Failure::LostTurn);
+        assert_eq!(turn.failure(minutes(2905), "DataUpload d-1"), Failure::LostTurn);
         let told = format!("for {} minutes", PATIENCE.as_secs() / 60);
         assert!(Failure::LostTurn.text().contains(&told), "{told}");
+    }
+
+    #[test]
+    fn a_mover_gives_up_its_turn_when_nothing_moves_before_it() {
+        let mut turn = TurnWait::default();
+        turn.note_change(minutes(0), Prepared);
+        for minute in (5..180).step_by(5) {
+            turn.note_look(minutes(minute), Prepared);
+            assert!(!turn.is_over(minutes(minute)), "{minute}");
+        }
+        assert!(turn.is_over(minutes(180)));
+        assert_eq!(turn.failure(minutes(180), "DataUpload d-1"), Failure::NoTurn);
+        let told = format!("for {} hours", TURN_PATIENCE.as_secs() / 3600);
+        assert!(Failure::NoTurn.text().contains(&told), "{told}");
     }
 
     #[test]
@@ -258,7 +288,7 @@ mod tests {
         }
         assert!(turn.is_over(minutes(31)));
         let expected = "DataUpload d-1 has not come to phase InProgress, and did not change for 30 minutes: look at the log of the node agent of this node";
-        assert_eq!(turn.failure("DataUpload d-1"), Failure::Failed(expected.to_owned()));
+        assert_eq!(turn.failure(minutes(31), "DataUpload d-1"), Failure::Failed(expected.to_owned()));
         // One that nobody could read at all.
         assert!(TurnWait::default().is_over(minutes(30)));
     }

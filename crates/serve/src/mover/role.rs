@@ -77,7 +77,7 @@ pub(super) async fn perform<R: MoverResource>(
             let written = end(env, &text, false)?;
             match failure {
                 // The resource and its Events are another mover's.
-                Failure::Replaced | Failure::LostSight | Failure::LostTurn => return Ok(written),
+                Failure::Replaced | Failure::LostSight | Failure::LostTurn | Failure::NoTurn => return Ok(written),
                 Failure::Canceled(_) => {
                     events.tell(reason::CANCELING, &text).await;
                     events.tell(reason::CANCELED, &text).await;

@@ -12,8 +12,7 @@ use crate::method::fs_backup::repository::NeededRepository;
 use crate::restore_plan::MovedSnapshot;
 use lifeboat_action::{ActionError, OperationProgress};
 use lifeboat_api::well_known::{
-    ANNOTATION_MOVED_AT, ANNOTATION_TARGET_CLAIM_UID, LABEL_ASYNC_OPERATION_ID, LABEL_DYNAMIC_PV_RESTORE,
-    LABEL_RESTORE_UID,
+    ANNOTATION_TARGET_CLAIM_UID, LABEL_ASYNC_OPERATION_ID, LABEL_DYNAMIC_PV_RESTORE, LABEL_RESTORE_UID,
 };
 use lifeboat_api::{
     DataDownload, DataDownloadSpec, DataPathPhase, Duration, Resource, Restore, TargetVolumeSpec, label_value,
@@ -255,7 +254,7 @@ fn progress_of(download: &DataDownload) -> OperationProgress {
         progress: &status.progress,
         started: status.start_timestamp,
         ended: status.completion_timestamp,
-        moved: download.metadata.annotations.get(ANNOTATION_MOVED_AT).map(String::as_str),
+        annotations: &download.metadata.annotations,
     };
     state.progress()
 }

@@ -3,9 +3,7 @@
 use crate::method::child::{child_metadata, child_name, upload_settings};
 use crate::method::data_movement::progress::MoverState;
 use lifeboat_action::OperationProgress;
-use lifeboat_api::well_known::{
-    ANNOTATION_MOVED_AT, LABEL_ASYNC_OPERATION_ID, LABEL_BACKUP_NAME, LABEL_BACKUP_UID, LABEL_PVC_UID,
-};
+use lifeboat_api::well_known::{LABEL_ASYNC_OPERATION_ID, LABEL_BACKUP_NAME, LABEL_BACKUP_UID, LABEL_PVC_UID};
 use lifeboat_api::{Backup, CsiSnapshotSpec, DataPathPhase, DataUpload, DataUploadSpec, Resource, label_value};
 
 /// A CSI snapshot whose data is to be moved.
@@ -92,7 +90,7 @@ pub(super) fn progress_of(upload: &DataUpload) -> OperationProgress {
         progress: &status.progress,
         started: status.start_timestamp,
         ended: status.completion_timestamp,
-        moved: upload.metadata.annotations.get(ANNOTATION_MOVED_AT).map(String::as_str),
+        annotations: &upload.metadata.annotations,
     };
     state.progress()
 }
@@ -223,5 +221,16 @@ mod tests {
         });
         let at = at.parse::<jiff::Timestamp>().ok();
         assert_eq!(updated, [at, at, None]);
+        // One that only waits goes on as long as others of its node do, and says what it waits for.
+        upload.metadata.annotations.insert("lifeboat.io/others-moved-at".to_owned(), "2026-11-22T13:00:00Z".to_owned());
+        upload.status.message = "as many run on this node as loadConcurrency allows".to_owned();
+        let said = [P::New, P::Prepared].map(|phase| {
+            upload.status.phase = Some(phase);
+            let OperationProgress { updated, description, .. } = progress_of(&upload);
+            (updated, description)
+        });
+        let later = "2026-11-22T13:00:00Z".parse::<jiff::Timestamp>().ok();
+        let waits = |phase: &str| (later, format!("{phase}: as many run on this node as loadConcurrency allows"));
+        assert_eq!(said, ["New", "Prepared"].map(waits));
     }
 }

@@ -398,8 +398,11 @@ impl FileBackupRun {
                 _ => {
                     states.insert(
                         name.clone(),
-                        one.map(|one| VolumeProgress::of(one.status.phase, &one.status.progress, &one.status.message))
-                            .unwrap_or_default(),
+                        one.map(|one| {
+                            VolumeProgress::of(one.status.phase, &one.status.progress, &one.status.message)
+                                .with_annotations(&one.metadata.annotations)
+                        })
+                        .unwrap_or_default(),
                     );
                 }
             }

@@ -1,5 +1,6 @@
 //! The limits of the wait for volumes that are being saved or filled. Pure.
 
+use lifeboat_api::well_known::ANNOTATION_OTHERS_MOVED_AT;
 use lifeboat_api::{DataMoveProgress, DataPathPhase};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,12 +18,19 @@ pub(super) struct VolumeProgress {
     bytes: (i64, i64),
     /// The words of the node agent, such as what it waits for.
     message: String,
+    /// The time at which those that it waits for last moved something, as the node agent has noted it.
+    others: Option<String>,
 }
 
 impl VolumeProgress {
     pub(super) fn of(phase: Option<DataPathPhase>, progress: &DataMoveProgress, message: &str) -> Self {
         let message = message.chars().take(MOST_CHARACTERS).collect();
-        Self { phase, bytes: (progress.bytes_done, progress.total_bytes), message }
+        Self { phase, bytes: (progress.bytes_done, progress.total_bytes), message, others: None }
+    }
+
+    /// The same with what the annotations of the resource say.
+    pub(super) fn with_annotations(self, annotations: &BTreeMap<String, String>) -> Self {
+        Self { others: annotations.get(ANNOTATION_OTHERS_MOVED_AT).cloned(), ..self }
     }
 
     /// Returns true while a mover works on it. Before that it waits for a place, for others of its node or for its pod, which the node agent
@@ -67,7 +75,7 @@ pub(super) struct WaitLimits {
 pub(super) struct WaitProgress {
     seen: BTreeMap<String, VolumeProgress>,
     changed: Duration,
-    /// The last time at which a mover has begun, has moved bytes, or has ended.
+    /// The last time at which a mover has begun, has moved bytes, or has ended, or others have for which a volume waits.
     moved: Option<Duration>,
 }
 
@@ -109,8 +117,10 @@ impl WaitProgress {
             self.changed = now;
         }
         let has_moved = |(name, state): (&String, &VolumeProgress)| {
-            state.is_moving()
-                && before.get(name).is_none_or(|known| !known.is_moving() || state.bytes.0 > known.bytes.0)
+            let known = before.get(name);
+            let others = known.is_some_and(|known| state.others.is_some() && state.others != known.others);
+            let began = known.is_none_or(|known| !known.is_moving() || state.bytes.0 > known.bytes.0);
+            others || (state.is_moving() && began)
         };
         let has_ended = |(name, state): (&String, &VolumeProgress)| state.is_moving() && !states.contains_key(name);
         if states.iter().any(has_moved) || before.iter().any(has_ended) {
@@ -196,6 +206,22 @@ mod tests {
         }
         let late = [("a", "late; it is Prepared: its node is busy"), ("b", "late; it is Accepted")];
         assert_eq!(look(240, &[a, b]), reasons(&late));
+    }
+
+    #[test]
+    fn a_volume_whose_node_moves_those_of_others_waits_past_the_whole_limit() {
+        let mut progress = WaitProgress::default();
+        let mut look = |time: u64, others: u64| {
+            let noted = BTreeMap::from([("lifeboat.io/others-moved-at".to_owned(), format!("minute {others}"))]);
+            let states = all(&[("a", Some(Prepared), 0)]).into_iter();
+            let states = states.map(|(name, state)| (name, state.with_annotations(&noted)));
+            progress.look(minutes(time), states.collect(), limits())
+        };
+        for time in (0..600).step_by(10) {
+            assert_eq!(look(time, time), reasons(&[]), "{time}");
+        }
+        let late = reasons(&[("a", "late; it is Prepared: its node is busy")]);
+        assert_eq!((look(619, 590), look(620, 590)), (reasons(&[]), late));
     }
 
     #[test]

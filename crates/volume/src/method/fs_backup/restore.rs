@@ -392,7 +392,10 @@ impl FileRun {
                 _ => {
                     let progress = found
                         .get(name)
-                        .map(|one| VolumeProgress::of(one.status.phase, &one.status.progress, &one.status.message))
+                        .map(|one| {
+                            VolumeProgress::of(one.status.phase, &one.status.progress, &one.status.message)
+                                .with_annotations(&one.metadata.annotations)
+                        })
                         .unwrap_or_default();
                     states.insert(name.clone(), progress);
                 }

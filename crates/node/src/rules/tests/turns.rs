@@ -1,0 +1,36 @@
+use super::*;
+
+#[test]
+fn one_that_waits_for_others_notes_every_ten_minutes_that_they_move() {
+    let slot = "as many run on this node as loadConcurrency allows";
+    let queue = "as many are prepared in the cluster as prepareQueueLength allows";
+    let pod = pod(json!({"phase": "Running"}));
+    for (phase, reason) in [("Prepared", slot), ("New", queue)] {
+        let status = json!({"message": reason, "acceptedTimestamp": ago(3600)});
+        let made = json!({"creationTimestamp": ago(3600)});
+        let waits = |noted: i64| {
+            let mut metadata = made.clone();
+            if noted > 0 {
+                metadata["annotations"] = json!({"lifeboat.io/others-moved-at": ago(noted)});
+            }
+            transfer(TransferKind::DataUpload, phase, json!({"metadata": metadata, "status": status}))
+        };
+        let next = |transfer: &Transfer, moved: i64, tells: bool| {
+            let others_moved_at = Some(now() - SignedDuration::from_secs(moved));
+            let pod = (phase == "Prepared").then_some(&pod);
+            let tells_of_full_queue = tells;
+            let full = Situation { has_slot: false, has_queue_room: false, ..situation(transfer) };
+            next_step(&Situation { others_moved_at, pod, tells_of_full_queue, ..full })
+        };
+        let note = |moved: i64| Step::NoteOthers { moved: now() - SignedDuration::from_secs(moved) };
+        let wait = Step::Wait { reason: reason.to_owned(), until: now() + LOOK_AGAIN };
+        assert_eq!(next(&waits(0), 20, true), note(20), "{phase}");
+        assert_eq!(next(&waits(600), 20, true), wait, "{phase}");
+        assert_eq!(next(&waits(620), 20, true), note(20), "{phase}");
+        // Those before it stand still too.
+        assert_eq!(next(&waits(620), 610, true), wait, "{phase}");
+        if phase == "New" {
+            assert_eq!(next(&waits(620), 20, false), wait, "another agent notes it");
+        }
+    }
+}
