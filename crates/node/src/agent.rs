@@ -7,6 +7,7 @@ mod patch;
 mod world;
 
 use crate::config::NodeAgentConfig;
+use crate::exposer::copies::LiveTransfers;
 use crate::health::Health;
 use crate::kube::Kube;
 use crate::latency::BackupLatency;
@@ -197,6 +198,7 @@ impl Running {
         let tells_of_full_queue = most.is_some() && self.world.agents_before(&self.agent.settings.node) == 0;
         let (moved_anywhere, moved_here) =
             (self.world.moved_at(None), self.world.moved_at(Some(&self.agent.settings.node)));
+        let mut live = None;
         for key in keys {
             if self.steps.contains_key(&key) || self.steps.len() >= MOST_STEPS {
                 continue;
@@ -219,7 +221,7 @@ impl Running {
                 self.wake_at(until);
                 continue;
             }
-            self.start(key, step, now);
+            self.start(key, step, now, &mut live);
         }
     }
 
@@ -227,12 +229,18 @@ impl Running {
         self.next = self.next.min(at);
     }
 
-    fn start(&mut self, key: TransferKey, step: Step, now: Timestamp) {
+    fn start(&mut self, key: TransferKey, step: Step, now: Timestamp, live: &mut Option<LiveTransfers>) {
         let Some(transfer) = self.world.transfers.get(&key).cloned() else { return };
+        // Only these ask who else uses a copy.
+        let live = match step {
+            Step::Expose | Step::CleanUp => live.get_or_insert_with(|| self.world.live()).clone(),
+            _ => LiveTransfers::default(),
+        };
         let actor = Actor {
             kube: Kube(self.agent.cluster.clone()),
             settings: self.agent.settings.clone(),
             config: self.agent.config.clone(),
+            live,
             now,
         };
         let kind = discriminant(&step);

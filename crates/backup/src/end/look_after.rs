@@ -7,7 +7,7 @@ use crate::volumes::snapshots::csi_snapshots_of;
 use futures::FutureExt;
 use jiff::SignedDuration;
 use lifeboat_action::{ActionError, BackupItemAction, Inquiry, InquiryResult, OperationCounts, ask_all};
-use lifeboat_api::{Backup, BackupPhase, BackupStatus, OperationPhase};
+use lifeboat_api::{Backup, BackupPhase, BackupStatus, OperationPhase, OperationStatus, Time};
 use lifeboat_archive::ReadLimits;
 use lifeboat_archive::layout::BackupFile;
 use lifeboat_archive::operations::BackupOperation;
@@ -16,12 +16,15 @@ use lifeboat_store::{OpenOptions, Rewrite, StoreError};
 use lifeboat_volume::csi::{CLAIM_BACKUP_ACTION, SNAPSHOT_API, served};
 use std::sync::Arc;
 
+/// The time after which the bucket shows anew that operations go on.
+const BETWEEN_SHOWN: SignedDuration = SignedDuration::from_hours(1);
+
 /// Asks each operation of a pending backup how far it is, and ends those whose time is over; all of them when the user has
 /// cancelled the backup. Gives the record as it is stored then: its phase says whether operations go on, or
 /// [`crate::end::finalize`] can end the backup. `record` is what [`lifeboat_store::Store::backup`] gives; one that does not wait is
 /// given back as it is.
 ///
-/// The state of operations that have ended is stored before this returns, so that it may be cut off anywhere and done
+/// The state of operations that have ended is stored before this returns, and that of others every hour, so that it may be cut off anywhere and done
 /// again; the backup can be proved at every moment. An operation whose action cannot answer is asked again the next
 /// time, until its time is over.
 ///
@@ -42,7 +45,7 @@ pub async fn look_after_operations(mut record: Backup, is_cancelled: bool, env: 
         let Some(answer) = answer else { continue };
         let spec = &operation.spec;
         answer.tell(&spec.backup_item_action, &spec.operation_id, &env.operation.journal);
-        is_changed |= answer.status.has_ended();
+        is_changed |= answer.status.has_ended() || is_to_be_shown(&operation.status, &answer.status);
         operation.status = answer.status;
     }
     is_changed |= settle(&mut record.status, &operations);
@@ -57,6 +60,13 @@ pub async fn look_after_operations(mut record: Backup, is_cancelled: bool, env: 
         Box::pin(env.store.rewrite(&name, change, &open_options(env))).await?;
     }
     Ok(record)
+}
+
+/// Returns true if the bucket is to show that an operation goes on: other clusters see it there alone.
+fn is_to_be_shown(stored: &OperationStatus, answered: &OperationStatus) -> bool {
+    let at = |status: &OperationStatus| status.updated.or(status.created).map(Time::timestamp);
+    let (before, after) = (at(stored), at(answered));
+    before.zip(after).is_some_and(|(before, after)| after.duration_since(before) >= BETWEEN_SHOWN)
 }
 
 /// The operations of a backup, as they were last stored.

@@ -13,6 +13,7 @@ use lifeboat_api::{
     label_value, well_known,
 };
 use lifeboat_archive::layout::BackupFile;
+use lifeboat_archive::operations::BackupOperation;
 use lifeboat_client::ObjectIdentity;
 use lifeboat_lifecycle::passed_over::{NotedNames as PassedNames, PassedOver};
 use lifeboat_lifecycle::phase::hold::agree_alone;
@@ -214,7 +215,7 @@ impl BackupAdopter<'_> {
             }
         };
         let now = context.env.now();
-        let is_overdue = is_overdue(&found, now);
+        let is_overdue = is_overdue(&found, now) && !self.goes_on(name, now).await;
         let Some(mut backup) = as_taken_over(found, location, &known.schedules, now) else {
             if is_overdue {
                 self.note(|found| found.waiting.push(name.to_owned()));
@@ -238,6 +239,12 @@ impl BackupAdopter<'_> {
                 None
             }
         }
+    }
+
+    /// Returns true if the bucket shows that operations of a backup go on. One whose operations cannot be read does not count.
+    async fn goes_on(&self, name: &str, now: Timestamp) -> bool {
+        let operations = self.store.backup_file::<Vec<BackupOperation>>(name, BackupFile::ItemOperations).await;
+        operations.ok().flatten().is_some_and(|operations| go_on(&operations, now))
     }
 
     fn note(&self, note: impl FnOnce(&mut NotTaken)) {
@@ -291,6 +298,16 @@ fn is_overdue(found: &Backup, now: Timestamp) -> bool {
     let most = if timeout.is_zero() { OPERATIONS } else { timeout }.saturating_add(ALL_ELSE);
     let began = found.status.start_timestamp.map(Time::timestamp);
     waits && began.is_none_or(|began| now.duration_since(began) >= most)
+}
+
+/// The time within which the cluster of a backup shows in the bucket that its operations go on: it does so every hour.
+const SHOWN_WITHIN: SignedDuration = SignedDuration::from_hours(2);
+
+/// Returns true if an operation has not ended, and did move lately.
+fn go_on(operations: &[BackupOperation], now: Timestamp) -> bool {
+    let going = operations.iter().map(|operation| &operation.status).filter(|status| !status.has_ended());
+    let mut updated = going.filter_map(|status| status.updated).map(Time::timestamp);
+    updated.any(|updated| now.duration_since(updated) < SHOWN_WITHIN)
 }
 
 /// Makes the PodVolumeBackups of a Backup that was taken over.

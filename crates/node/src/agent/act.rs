@@ -4,7 +4,7 @@ use crate::agent::patch;
 use crate::attempts::KilledMover;
 use crate::config::NodeAgentConfig;
 use crate::exposer::common::Exposer;
-use crate::exposer::copies::{is_about_copy, waits_for_copy};
+use crate::exposer::copies::{LiveTransfers, is_about_copy, waits_for_copy};
 use crate::exposer::diagnose::diagnose;
 use crate::exposer::error::ExposeError;
 use crate::exposer::remove::{Removal, remove_all, remove_pod};
@@ -50,6 +50,8 @@ pub(super) struct Actor {
     pub(super) kube: Kube,
     pub(super) settings: AgentSettings,
     pub(super) config: NodeAgentConfig,
+    /// The transfers that are known to go on.
+    pub(super) live: LiveTransfers,
     /// The time of the decision.
     pub(super) now: Timestamp,
 }
@@ -108,9 +110,13 @@ impl Actor {
     async fn clean_up(&self, transfer: &Transfer) -> Result<Acted, ClusterError> {
         let limit = SignedDuration::try_from(self.settings.resource_timeout).unwrap_or(SignedDuration::MAX);
         let may_wait = transfer.completed.is_some_and(|at| self.now.duration_since(at.timestamp()) < limit);
-        match remove_all(&self.kube, transfer, may_wait).await {
+        match remove_all(&self.kube, transfer, may_wait, &self.live).await {
             Ok(Removal::Done { left }) => self.store(transfer, patch::remove_finalizer(transfer, &left)).await,
             Ok(Removal::Waits(reason)) => Ok(Acted::Waits(reason, SOON)),
+            Ok(Removal::Left { left, reason }) => match patch::note_left(transfer, &left) {
+                Some(patch) => self.store(transfer, patch).await,
+                None => Ok(Acted::Waits(reason, SOON)),
+            },
             Err(e) if e.is_conflict() => Ok(Acted::Waits("it has changed meanwhile".to_owned(), SOON)),
             Err(e) => Err(e),
         }
@@ -171,7 +177,8 @@ impl Actor {
     }
 
     async fn expose(&self, transfer: &Transfer) -> Result<Acted, ClusterError> {
-        let exposer = Exposer { kube: &self.kube, settings: &self.settings, config: &self.config };
+        let (kube, settings, config) = (&self.kube, &self.settings, &self.config);
+        let exposer = Exposer { kube, settings, config, live: &self.live };
         match exposer.expose(transfer).await {
             // The mirror shows the pod.
             Ok(()) => Ok(Acted::Waits("its pod was made".to_owned(), LOOK_AGAIN)),

@@ -36,18 +36,25 @@ pub(super) fn add_finalizer(transfer: &Transfer) -> Value {
 /// Ends the clean-up of a transfer, and tells what it has left.
 pub(super) fn remove_finalizer(transfer: &Transfer, left: &str) -> Value {
     let others = transfer.meta.finalizers_without(transfer.kind.finalizer());
-    let told = match left {
-        "" => json!({}),
-        left => {
-            let left = format!(
-                "clean-up was given up after --resource-timeout: {left}; delete what is still there, and its snapshot in the storage"
-            );
-            let all: Vec<&str> =
-                [transfer.message.as_str(), &left].into_iter().filter(|text| !text.is_empty()).collect();
-            json!({"status": {"message": all.join("; ")}})
-        }
-    };
+    let told = tell_left(transfer, left).unwrap_or_else(|| json!({}));
     of(transfer, json!({"finalizers": others, "labels": {LABEL_EXPOSE_ON_GOING: null}}), told)
+}
+
+/// Tells what the clean-up of a transfer has left, while there is more to do; `None` where nothing is, or it is told already.
+pub(super) fn note_left(transfer: &Transfer, left: &str) -> Option<Value> {
+    Some(of(transfer, json!({}), tell_left(transfer, left)?))
+}
+
+/// The message of what was left, behind the one that is there.
+fn tell_left(transfer: &Transfer, left: &str) -> Option<Value> {
+    if left.is_empty() || transfer.message.contains(left) {
+        return None;
+    }
+    let left = format!(
+        "clean-up was given up after --resource-timeout: {left}; delete what is still there, and its snapshot in the storage"
+    );
+    let all: Vec<&str> = [transfer.message.as_str(), &left].into_iter().filter(|text| !text.is_empty()).collect();
+    Some(json!({"status": {"message": all.join("; ")}}))
 }
 
 pub(super) fn accept(transfer: &Transfer, node: &str, now: Timestamp) -> Value {
@@ -155,4 +162,32 @@ pub(super) fn end(transfer: &Transfer, ending: &Ending, now: Timestamp) -> Value
         }
     }
     of(transfer, metadata, json!({"status": status}))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_clean_up_has_left_is_told_once_also_before_it_ends() {
+        let read = |message: &str| {
+            let status = json!({"phase": "Completed", "message": message});
+            let object = json!({"metadata": {"name": "t", "resourceVersion": "7"}, "spec": {}, "status": status});
+            Transfer::parse(TransferKind::DataUpload, object.to_string().as_bytes()).unwrap()
+        };
+        let transfer = read("2 sockets");
+        assert_eq!(note_left(&transfer, ""), None);
+        let noted = note_left(&transfer, "the snapshot s").unwrap();
+        let told = noted["status"]["message"].as_str().unwrap();
+        assert!(
+            told.starts_with("2 sockets; clean-up was given up after --resource-timeout: the snapshot s; "),
+            "{told}"
+        );
+        // The next look sees nothing of it any more, or the same.
+        for left in ["", "the snapshot s"] {
+            assert_eq!(note_left(&read(told), left), None, "{left}");
+            assert!(remove_finalizer(&read(told), left).get("status").is_none(), "{left}");
+        }
+        assert_eq!(remove_finalizer(&transfer, "the snapshot s")["status"], noted["status"]);
+    }
 }

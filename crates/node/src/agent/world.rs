@@ -1,5 +1,6 @@
 //! Transfers and pods as they were last seen.
 
+use crate::exposer::copies::LiveTransfers;
 use crate::pod::PodView;
 use crate::transfer::{Transfer, TransferKey, TransferKind};
 use bytes::Bytes;
@@ -9,6 +10,7 @@ use lifeboat_api::well_known::{LABEL_ROLE, NODE_AGENT};
 use lifeboat_object::Head;
 use lifeboat_reconcile::MirrorEvent;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// The most turns that an agent waits for others to act for a node without one.
 const MOST_TURNS: i32 = 10;
@@ -93,6 +95,11 @@ impl World {
                 }
             }
         }
+    }
+
+    /// The UIDs of all transfers, which go on or still have to clean up.
+    pub(super) fn live(&self) -> LiveTransfers {
+        Arc::new(self.transfers.values().map(|transfer| transfer.meta.uid.clone()).collect())
     }
 
     /// The pod of a transfer.

@@ -10,6 +10,8 @@ use lifeboat_api::well_known::{ANNOTATION_PREFIX_COPIED_FOR, LABEL_BACKUP_PVC_SE
 use lifeboat_cluster::ClusterError;
 use lifeboat_object::{ApiResource, first_names};
 use serde_json::{Value, json};
+use std::collections::HashSet;
+use std::sync::Arc;
 
 /// The beginning of the reason of a wait for others that use a copy of the same name with other data.
 pub(crate) const COPY_IN_USE: &str = "it waits for the end of ";
@@ -25,6 +27,9 @@ pub(crate) fn waits_for_copy(transfer: &Transfer) -> bool {
 pub(crate) fn is_about_copy(reason: &str) -> bool {
     reason.starts_with(COPY_IN_USE)
 }
+
+/// The UIDs of transfers that go on or still have to clean up, as far as they were seen.
+pub(crate) type LiveTransfers = Arc<HashSet<String>>;
 
 /// A transfer that uses a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -136,6 +141,7 @@ pub(crate) async fn copy(
     resource: &ApiResource,
     from: &NamespacedName,
     transfer: &Transfer,
+    live: &LiveTransfers,
 ) -> Result<(), ExposeError> {
     let (name, own) = (from.name.as_str(), transfer.meta.namespace.as_str());
     let source = kube.find(resource, Some(from.namespace.as_str()), name).await?;
@@ -169,7 +175,7 @@ pub(crate) async fn copy(
             Err(e) => Err(e.into()),
         },
         Sharing::InUse(others) => {
-            let live = retain_live_users(kube, own, others).await?;
+            let live = retain_live_users(kube, own, others, live).await?;
             if live.is_empty() {
                 kube.delete_as_read(of, &found).await?;
                 return Err(ExposeError::Soon(format!("{what}, a copy that nobody uses any more, is made anew")));
@@ -186,7 +192,11 @@ pub(crate) async fn copy(
 }
 
 /// Takes a transfer off the copies that it uses, and removes those that no other one uses. Gives false where one has changed meanwhile.
-pub(crate) async fn remove_copies(kube: &Kube, transfer: &Transfer) -> Result<bool, ClusterError> {
+pub(crate) async fn remove_copies(
+    kube: &Kube,
+    transfer: &Transfer,
+    live: &LiveTransfers,
+) -> Result<bool, ClusterError> {
     let own = transfer.meta.namespace.as_str();
     let mut is_done = true;
     for resource in [resources::secrets(), resources::config_maps()] {
@@ -197,7 +207,7 @@ pub(crate) async fn remove_copies(kube: &Kube, transfer: &Transfer) -> Result<bo
             }
             let name = text(&copied, &["metadata", "name"]);
             let of = ObjectName { resource: &resource, namespace: Some(own), name };
-            let live = retain_live_users(kube, own, others).await?;
+            let live = retain_live_users(kube, own, others, live).await?;
             let is_gone = match live.first() {
                 Some(next) => kube.patch(of, &leave_to(next, transfer, &copied)).await.map(|_| true)?,
                 None => kube.delete_as_read(of, &copied).await?,
@@ -209,7 +219,12 @@ pub(crate) async fn remove_copies(kube: &Kube, transfer: &Transfer) -> Result<bo
 }
 
 /// The users of a copy that go on, or still have to clean up.
-async fn retain_live_users(kube: &Kube, namespace: &str, users: Vec<CopyUser>) -> Result<Vec<CopyUser>, ClusterError> {
+async fn retain_live_users(
+    kube: &Kube,
+    namespace: &str,
+    users: Vec<CopyUser>,
+    seen: &LiveTransfers,
+) -> Result<Vec<CopyUser>, ClusterError> {
     let mut live = Vec::new();
     for user in users {
         let (kind, name) = user.named.split_once('/').unwrap_or_default();
@@ -219,7 +234,7 @@ async fn retain_live_users(kube: &Kube, namespace: &str, users: Vec<CopyUser>) -
                 let found = kube.find(&kind.resource(), Some(namespace), name).await?;
                 found.is_some_and(|found| uid(&found) == user.uid && has_not_cleaned_up(kind, &found))
             }
-            None => is_live_by_uid(kube, namespace, &user.uid).await?,
+            None => seen.contains(&user.uid) || is_live_by_uid(kube, namespace, &user.uid).await?,
         };
         if is_live {
             live.push(user);
@@ -228,7 +243,8 @@ async fn retain_live_users(kube: &Kube, namespace: &str, users: Vec<CopyUser>) -
     Ok(live)
 }
 
-/// Looks for a transfer that only its UID names, as on copies of node agents of Velero.
+/// Looks for a transfer that only its UID names, as on copies of node agents of Velero. It lists all, so it is asked only of one that was not
+/// seen: that is gone, or so new that the mirrors lack it.
 async fn is_live_by_uid(kube: &Kube, namespace: &str, transfer: &str) -> Result<bool, ClusterError> {
     for kind in [TransferKind::DataUpload, TransferKind::DataDownload] {
         let all = kube.list(kind.resource().as_ref().clone(), Some(namespace), "", "").await?;

@@ -1,7 +1,7 @@
 //! Removes what was made for a transfer. Each part may be gone already.
 
 use crate::exposer::claim::cache_name;
-use crate::exposer::copies::remove_copies;
+use crate::exposer::copies::{LiveTransfers, remove_copies};
 use crate::exposer::made_volume::{deletion_patch, is_of_claim, policy_of, with_policy};
 use crate::exposer::upload_objects::{UploadObjects, perform_release};
 use crate::exposer::upload_removal::{RemovalStep, RemovalView, made_volume, next_step};
@@ -22,11 +22,20 @@ pub(crate) enum Removal {
     Done { left: String },
     /// It waits for this.
     Waits(String),
+    /// Copies are still to be left, for this reason. What else is left is no longer to be seen after that.
+    Left { left: String, reason: String },
 }
 
 /// Removes pod, claims with their volumes, snapshots, and copies of Secrets and ConfigMaps. Others are waited for only when that is asked
 /// for.
-pub(crate) async fn remove_all(kube: &Kube, transfer: &Transfer, may_wait: bool) -> Result<Removal, ClusterError> {
+///
+/// `live` has the UIDs of transfers that are known to go on.
+pub(crate) async fn remove_all(
+    kube: &Kube,
+    transfer: &Transfer,
+    may_wait: bool,
+    live: &LiveTransfers,
+) -> Result<Removal, ClusterError> {
     remove_pod(kube, transfer).await?;
     if transfer.kind == TransferKind::PodVolumeBackup {
         return Ok(Removal::Done { left: String::new() });
@@ -35,7 +44,7 @@ pub(crate) async fn remove_all(kube: &Kube, transfer: &Transfer, may_wait: bool)
     if let TransferRequest::DataUpload(spec) = &transfer.request {
         match remove_upload(kube, transfer, spec, may_wait).await? {
             Removal::Done { left: of_upload } => left = of_upload,
-            waits @ Removal::Waits(_) => return Ok(waits),
+            waits => return Ok(waits),
         }
     } else {
         keep_delivered(kube, transfer).await?;
@@ -43,10 +52,17 @@ pub(crate) async fn remove_all(kube: &Kube, transfer: &Transfer, may_wait: bool)
             remove_claim(kube, transfer, name).await?;
         }
     }
-    if transfer.kind.is_of_any_node() && !remove_copies(kube, transfer).await? {
-        return Ok(Removal::Waits("a copy of a Secret or ConfigMap has changed meanwhile".to_owned()));
+    if !transfer.kind.is_of_any_node() {
+        return Ok(Removal::Done { left });
     }
-    Ok(Removal::Done { left })
+    match remove_copies(kube, transfer, live).await {
+        Ok(true) => Ok(Removal::Done { left }),
+        Err(e) if !e.is_conflict() && transfer.message.contains(&left) => Err(e),
+        Ok(false) | Err(_) => {
+            let reason = "a copy of a Secret or ConfigMap has changed meanwhile".to_owned();
+            Ok(Removal::Left { left, reason })
+        }
+    }
 }
 
 /// Removes the pod of a transfer.

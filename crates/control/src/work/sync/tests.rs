@@ -164,6 +164,21 @@ fn a_backup_of_a_living_cluster_is_no_alarm_while_its_operations_go_on() {
 }
 
 #[test]
+fn operations_that_moved_lately_are_no_alarm() {
+    let now: Timestamp = "2026-11-22T12:00:00Z".parse().unwrap();
+    let of = |phase: &str, updated: Option<&str>| {
+        let status = serde_json::json!({"phase": phase, "updated": updated});
+        let operation = serde_json::json!({"spec": {"operationID": "o"}, "status": status});
+        go_on(&[serde_json::from_value(operation).unwrap()], now)
+    };
+    assert!(of("InProgress", Some("2026-11-22T10:00:01Z")));
+    assert!(of("New", Some("2026-11-22T12:10:00Z")), "a clock that is ahead");
+    assert!(!of("InProgress", Some("2026-11-22T10:00:00Z")));
+    assert!(!of("InProgress", None));
+    assert!(!of("Completed", Some("2026-11-22T11:59:00Z")));
+}
+
+#[test]
 fn failed_backups_of_a_location_hide_no_other_backup_of_a_known_name() {
     let mut world = World::default();
     let mut location = BackupStorageLocation::default();

@@ -1,6 +1,6 @@
 use super::ground::{EMPTY, Ground, NODE, SAVED};
 use crate::config::NodeAgentConfig;
-use crate::exposer::copies::{copy, remove_copies};
+use crate::exposer::copies::{LiveTransfers, copy, remove_copies};
 use crate::exposer::error::ExposeError;
 use crate::resources;
 use crate::transfer::Transfer;
@@ -191,24 +191,24 @@ async fn uploads_of_one_class_share_its_secret_until_the_last_has_ended() {
         let made = ground.there(&DataUpload.resource(), "velero", name).await;
         uploads.push(Transfer::parse(DataUpload, made.to_string().as_bytes()).unwrap());
     }
-    let [first, second] = [&uploads[0], &uploads[1]];
+    let ([first, second], none) = ([&uploads[0], &uploads[1]], LiveTransfers::default());
     for upload in [first, second, first] {
-        copy(&ground.kube, &secrets, &NamespacedName::new("shop", "key"), upload).await.unwrap();
+        copy(&ground.kube, &secrets, &NamespacedName::new("shop", "key"), upload, &none).await.unwrap();
     }
-    assert!(remove_copies(&ground.kube, first).await.unwrap());
+    assert!(remove_copies(&ground.kube, first, &none).await.unwrap());
     let copied = ground.there(&secrets, "velero", "key").await;
     assert_eq!(copied["metadata"]["labels"]["velero.io/backup-pvc-secret"], second.meta.uid);
     // Other data of a live transfer is waited for.
     ground.patch(&secrets, "shop", "key", json!({"data": {"d": "Mg=="}})).await;
-    let waits = copy(&ground.kube, &secrets, &NamespacedName::new("shop", "key"), first).await;
+    let waits = copy(&ground.kube, &secrets, &NamespacedName::new("shop", "key"), first, &none).await;
     let reason = "it waits for the end of DataUpload/du-2, for which the Secret velero/key was copied with other data";
     assert!(matches!(&waits, Err(ExposeError::Waits(why)) if why == reason), "{waits:?}");
     // One that has gone without a word is not.
     ground.delete(&DataUpload.resource(), "velero", "du-2").await;
-    let soon = copy(&ground.kube, &secrets, &NamespacedName::new("shop", "key"), first).await;
+    let soon = copy(&ground.kube, &secrets, &NamespacedName::new("shop", "key"), first, &none).await;
     assert!(matches!(&soon, Err(ExposeError::Soon(_))), "{soon:?}");
-    copy(&ground.kube, &secrets, &NamespacedName::new("shop", "key"), first).await.unwrap();
+    copy(&ground.kube, &secrets, &NamespacedName::new("shop", "key"), first, &none).await.unwrap();
     assert_eq!(ground.there(&secrets, "velero", "key").await["data"], json!({"d": "Mg=="}));
-    assert!(remove_copies(&ground.kube, first).await.unwrap());
+    assert!(remove_copies(&ground.kube, first, &none).await.unwrap());
     ground.gone(&secrets, "key").await;
 }
