@@ -1,5 +1,5 @@
 # What a developer or CI runs. Anything with logic is in xtask.
-.PHONY: help demo check book test test-e2e test-node test-long flaky bench bench-large bench-repo fuzz image image-check deploy fmt
+.PHONY: help demo check book test test-e2e test-node test-long flaky bench bench-large bench-repo bench-movers fuzz image image-check deploy fmt
 
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/lifeboat
 # One target folder for every work tree and CI.
@@ -31,6 +31,9 @@ test-long: ## plugins that people use; older versions of kopia and kubectl; a da
 
 flaky: ## the tests of the whole program ROUNDS times (5) while half the cores are busy, and which failed in which rounds; NAMES=backup:: for some
 	cargo xtask flaky $(or $(ROUNDS),5) $(NAMES)
+
+bench-movers: ## speed and memory of the pods that move volumes beside Velero's, on a node, as root; ROWS="files --scale 10" for some
+	cargo xtask bench-movers $(ROWS)
 
 fuzz: ## feed the decoders of archives, indexes and metadata with mutated bytes, a minute each (nightly toolchain)
 	cargo xtask fuzz

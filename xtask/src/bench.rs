@@ -8,10 +8,12 @@ mod backup;
 mod bed;
 mod browse;
 mod browsing;
+mod flags;
 mod idle;
 mod large;
 mod measure;
 mod mixed;
+mod movers;
 mod plan;
 mod programs;
 mod report;
@@ -22,6 +24,7 @@ mod server;
 mod snapshots;
 
 pub(crate) use measure::measure;
+pub(crate) use movers::{inside as movers_inside, run as run_movers};
 pub(crate) use repository::run as run_repository;
 pub(crate) use snapshots::inside as snapshots_inside;
 

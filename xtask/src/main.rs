@@ -55,13 +55,15 @@ fn main() -> Result<()> {
         "bench-snapshots-inside" => bench::snapshots_inside(&args),
         "bench-large" => bench::run_large(&args),
         "bench-repo" => bench::run_repository(&args),
+        "bench-movers" => bench::run_movers(&args),
+        "bench-movers-inside" => bench::movers_inside(&args),
         "measured" => bench::measure(&args),
         "fuzz" => fuzz(&args),
         "image" => image::image(&args),
         "image-check" => image_check::check(&args),
         "deploy" => deploy::write(),
         other => bail!(
-            "unknown task {other:?}: check, check-edges, check-circles, check-words, check-changelog, check-monitoring, reference, scenarios, book, setup, test, test-e2e, test-node, test-long, flaky, bench, bench-large, bench-repo, fuzz, image, image-check or deploy"
+            "unknown task {other:?}: check, check-edges, check-circles, check-words, check-changelog, check-monitoring, reference, scenarios, book, setup, test, test-e2e, test-node, test-long, flaky, bench, bench-large, bench-repo, bench-movers, fuzz, image, image-check or deploy"
         ),
     }
 }

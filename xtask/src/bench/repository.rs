@@ -2,17 +2,17 @@
 //!
 //! The rows are in [`rows`], what they measure with in [`ground`] and [`sides`]. How to read the result is in `docs/development.md`.
 
-mod cache;
-mod data;
+pub(crate) mod cache;
+pub(crate) mod data;
 mod far;
 mod ground;
 mod in_place;
 mod maintenance;
 mod many;
-mod report;
+pub(crate) mod report;
 mod restores;
 mod rows;
-mod sides;
+pub(crate) mod sides;
 mod snapshots;
 mod versions;
 
@@ -22,6 +22,7 @@ use anyhow::{Result, bail};
 use ground::Ground;
 use report::MeasuredRow;
 use rows::{Options, RowName};
+use sides::Side;
 
 /// Runs the rows whose names contain one of the words. A missed bound does not fail; a command that fails does.
 pub(crate) fn run(args: &[String]) -> Result<()> {
@@ -45,7 +46,7 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
             }
         }
     }
-    println!("\n{}", report::table(&done));
+    println!("\n{}", report::table(&done, Side::Kopia));
     write(&path, &report::json(&done)?)?;
     println!("{}", path.display());
     if !failed.is_empty() {

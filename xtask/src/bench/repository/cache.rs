@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 /// The state of the page cache when a program starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cache {
+pub(crate) enum Cache {
     /// Everything that it reads is in memory.
     Warm,
     /// Nothing of the bytes that it reads is. Names and attributes of files may be.
@@ -16,7 +16,7 @@ pub(super) enum Cache {
 }
 
 impl Cache {
-    pub(super) fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Warm => "warm",
             Self::Cold => "cold",
@@ -24,7 +24,7 @@ impl Cache {
     }
 
     /// Brings the files below a path into this state.
-    pub(super) fn prepare(self, path: &Path) -> Result<()> {
+    pub(crate) fn prepare(self, path: &Path) -> Result<()> {
         sync(path)?;
         let mut buffer = vec![0; 1 << 20];
         for path in files(path)? {
@@ -39,13 +39,13 @@ impl Cache {
 }
 
 /// Waits until the file system of a path has everything on disk: only then its pages can go, and no run waits for another.
-pub(super) fn sync(path: &Path) -> Result<()> {
+pub(crate) fn sync(path: &Path) -> Result<()> {
     let file = File::open(path).with_context(|| format!("open {}", path.display()))?;
     syncfs(&file).with_context(|| format!("sync {}", path.display()))
 }
 
 /// The files below a path, or the file that it is.
-pub(super) fn files(path: &Path) -> Result<Vec<PathBuf>> {
+pub(crate) fn files(path: &Path) -> Result<Vec<PathBuf>> {
     let (mut files, mut folders) = (Vec::new(), vec![path.to_owned()]);
     while let Some(folder) = folders.pop() {
         if folder.is_file() {

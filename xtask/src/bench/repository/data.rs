@@ -13,10 +13,10 @@ const FILES: u64 = 100;
 const SMALLEST: usize = 512;
 
 /// Random bytes of the kernel.
-pub(super) struct RandomBytes(File);
+pub(crate) struct RandomBytes(File);
 
 impl RandomBytes {
-    pub(super) fn open() -> Result<Self> {
+    pub(crate) fn open() -> Result<Self> {
         Ok(Self(File::open("/dev/urandom").context("open /dev/urandom")?))
     }
 
@@ -25,7 +25,7 @@ impl RandomBytes {
     }
 
     /// Writes so many bytes at a place of a file.
-    pub(super) fn write(&mut self, file: &mut File, at: u64, length: u64) -> Result<()> {
+    pub(crate) fn write(&mut self, file: &mut File, at: u64, length: u64) -> Result<()> {
         file.seek(SeekFrom::Start(at))?;
         let mut buffer = vec![0; PIECE];
         let mut left = length;
@@ -40,13 +40,13 @@ impl RandomBytes {
 }
 
 /// Makes a file of random bytes.
-pub(super) fn make_file(path: &Path, bytes: u64) -> Result<()> {
+pub(crate) fn make_file(path: &Path, bytes: u64) -> Result<()> {
     let mut file = File::create(path).with_context(|| format!("make {}", path.display()))?;
     RandomBytes::open()?.write(&mut file, 0, bytes)
 }
 
 /// Makes an image with holes: `used` bytes of it, in 64 stretches, are random.
-pub(super) fn make_sparse(path: &Path, length: u64, used: u64) -> Result<()> {
+pub(crate) fn make_sparse(path: &Path, length: u64, used: u64) -> Result<()> {
     let mut file = File::create(path).with_context(|| format!("make {}", path.display()))?;
     file.set_len(length)?;
     let mut random = RandomBytes::open()?;
@@ -57,7 +57,7 @@ pub(super) fn make_sparse(path: &Path, length: u64, used: u64) -> Result<()> {
 }
 
 /// Writes random bytes over four stretches of a file, `share` of its length in all.
-pub(super) fn change(path: &Path, share: f64) -> Result<u64> {
+pub(crate) fn change(path: &Path, share: f64) -> Result<u64> {
     let mut file = File::options().write(true).open(path).with_context(|| format!("open {}", path.display()))?;
     let length = file.metadata()?.len();
     let stretch = (length as f64 * share / 4.0) as u64;
@@ -69,20 +69,20 @@ pub(super) fn change(path: &Path, share: f64) -> Result<u64> {
 }
 
 /// A tree of small files, of which no two are alike.
-pub(super) struct SmallFiles {
+pub(crate) struct SmallFiles {
     pool: Vec<u8>,
     next: u64,
 }
 
 impl SmallFiles {
-    pub(super) fn new() -> Result<Self> {
+    pub(crate) fn new() -> Result<Self> {
         let mut pool = vec![0; 16 << 20];
         RandomBytes::open()?.fill(&mut pool)?;
         Ok(Self { pool, next: 0 })
     }
 
     /// Makes a tree below a folder, with files of about `average` bytes. Gives the bytes.
-    pub(super) fn make(&mut self, folder: &Path, files: u64, average: Average) -> Result<u64> {
+    pub(crate) fn make(&mut self, folder: &Path, files: u64, average: Average) -> Result<u64> {
         let mut total = 0;
         for number in 0..files {
             let parent = folder.join(format!("d{:05}", number / FILES));
@@ -95,7 +95,7 @@ impl SmallFiles {
     }
 
     /// Writes every n-th file of a tree anew, with its length.
-    pub(super) fn change(&mut self, folder: &Path, files: u64, every: u64) -> Result<()> {
+    pub(crate) fn change(&mut self, folder: &Path, files: u64, every: u64) -> Result<()> {
         for number in (0..files).step_by(usize::try_from(every)?) {
             let path = folder.join(format!("d{:05}/f{number:07}", number / FILES));
             let file = File::options().write(true).open(&path).with_context(|| format!("open {}", path.display()))?;
@@ -129,7 +129,7 @@ impl SmallFiles {
 
 /// The lengths of small files.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Average {
+pub(crate) enum Average {
     /// From 512 bytes to 8 KiB, 4.25 KiB in the middle.
     Mixed,
     /// All the same, at least 8.

@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 /// A bound, and the value that was measured.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct CheckedBound {
+pub(crate) struct CheckedBound {
     what: &'static str,
     value: f64,
     most: f64,
@@ -21,7 +21,7 @@ impl CheckedBound {
 
 /// A row that was measured.
 #[derive(Clone, Debug)]
-pub(super) struct MeasuredRow {
+pub(crate) struct MeasuredRow {
     name: String,
     /// The bytes that were saved or restored.
     bytes: u64,
@@ -31,39 +31,40 @@ pub(super) struct MeasuredRow {
 }
 
 impl MeasuredRow {
-    pub(super) fn new(name: impl Into<String>, bytes: u64, costs: Costs) -> Self {
+    pub(crate) fn new(name: impl Into<String>, bytes: u64, costs: Costs) -> Self {
         Self { name: name.into(), bytes, costs, bounds: Vec::new(), notes: Vec::new() }
     }
 
     /// The same with a bound.
-    pub(super) fn bounded(mut self, what: &'static str, value: f64, most: f64) -> Self {
+    pub(crate) fn bounded(mut self, what: &'static str, value: f64, most: f64) -> Self {
         self.bounds.push(CheckedBound { what, value, most });
         self
     }
 
     /// The same with the wall time beside that of another side as a bound.
-    pub(super) fn beside(self, side: Side, most: f64) -> Self {
+    pub(crate) fn beside(self, side: Side, most: f64) -> Self {
         let (own, other) = (self.costs.best(Side::Lifeboat).wall, self.costs.best(side).wall);
         let what = match side {
             Side::Floor => "wall time / the floor's",
+            Side::Velero => "wall time / Velero's",
             _ => "wall time / kopia's",
         };
         self.bounded(what, own / other, most)
     }
 
     /// The same with a bound on memory.
-    pub(super) fn within(self, mib: f64) -> Self {
+    pub(crate) fn within(self, mib: f64) -> Self {
         let peak = self.costs.best(Side::Lifeboat).peak_mib;
         self.bounded("peak MiB", peak, mib)
     }
 
-    pub(super) fn note(mut self, note: impl Into<String>) -> Self {
+    pub(crate) fn note(mut self, note: impl Into<String>) -> Self {
         self.notes.push(note.into());
         self
     }
 
     /// The single runs, the bounds and the notes.
-    pub(super) fn details(&self) -> String {
+    pub(crate) fn details(&self) -> String {
         let mut out = format!("   {}: {}", self.name, self.costs.listed());
         for CheckedBound { what, value, most } in &self.bounds {
             let word = if value <= most { "met" } else { "missed" };
@@ -85,33 +86,36 @@ impl MeasuredRow {
     }
 }
 
-/// A line for each row. Of what was not measured there is a dash.
-pub(super) fn table(rows: &[MeasuredRow]) -> String {
+/// A line for each row, with the costs of ours, of a peer and of the floor. Of what was not measured there is a dash.
+pub(crate) fn table(rows: &[MeasuredRow], peer: Side) -> String {
+    let word = peer.word();
     let mut out = format!(
         "{:<26} {:>8} {:>8} {:>8} {:>6} {:>9} {:>9} {:>9} {:>8} {:>8}  {}\n",
-        "row", "seconds", "kopia", "floor", "ratio", "CPU s/GB", "kopia", "floor", "MiB", "kopia", "bounds"
+        "row", "seconds", word, "floor", "ratio", "CPU s/GB", word, "floor", "MiB", word, "bounds"
     );
     for row in rows {
         let shown = |side: Side, value: f64| {
             if row.costs.has(side) { format!("{value:.2}") } else { "-".to_owned() }
         };
         let wall = |side: Side| shown(side, row.costs.best(side).wall);
-        let work = |side: Side| shown(side, row.per_gigabyte(side));
+        let work = |side: Side| {
+            if row.bytes > 0 { shown(side, row.per_gigabyte(side)) } else { "-".to_owned() }
+        };
         let memory = |side: Side| shown(side, row.costs.best(side).peak_mib);
-        let ratio = row.costs.best(Side::Lifeboat).wall / row.costs.best(Side::Kopia).wall;
+        let ratio = row.costs.best(Side::Lifeboat).wall / row.costs.best(peer).wall;
         let _ = writeln!(
             out,
             "{:<26} {:>8} {:>8} {:>8} {:>6} {:>9} {:>9} {:>9} {:>8} {:>8}  {}",
             row.name,
             wall(Side::Lifeboat),
-            wall(Side::Kopia),
+            wall(peer),
             wall(Side::Floor),
-            shown(Side::Kopia, ratio),
+            shown(peer, ratio),
             work(Side::Lifeboat),
-            work(Side::Kopia),
+            work(peer),
             work(Side::Floor),
             memory(Side::Lifeboat),
-            memory(Side::Kopia),
+            memory(peer),
             row.verdict()
         );
     }
@@ -119,13 +123,13 @@ pub(super) fn table(rows: &[MeasuredRow]) -> String {
 }
 
 /// A JSON list.
-pub(super) fn json(rows: &[MeasuredRow]) -> Result<String> {
+pub(crate) fn json(rows: &[MeasuredRow]) -> Result<String> {
     let round = |value: f64| (value * 1000.0).round() / 1000.0;
     let list: Vec<_> = rows
         .iter()
         .map(|row| {
             let mut value = json!({"name": row.name, "bytes": row.bytes, "notes": row.notes});
-            for side in [Side::Lifeboat, Side::Kopia, Side::Floor].into_iter().filter(|side| row.costs.has(*side)) {
+            for side in Side::ALL.into_iter().filter(|side| row.costs.has(*side)) {
                 let cost = row.costs.best(side);
                 value[side.word()] = json!({
                     "seconds": round(cost.wall),
@@ -161,7 +165,7 @@ mod tests {
     fn a_bound_is_told_as_met_or_missed_and_what_did_not_run_has_a_dash() {
         let rows = [row().beside(Side::Kopia, 0.5), row().beside(Side::Kopia, 0.4).within(128.0).note("so")];
         assert_eq!(
-            table(&rows),
+            table(&rows, Side::Kopia),
             "row                         seconds    kopia    floor  ratio  CPU s/GB     kopia     floor      MiB    kopia  bounds\n\
              one                            2.00     4.00        -   0.50      1.00      3.00         -   100.00   200.00  met\n\
              one                            2.00     4.00        -   0.50      1.00      3.00         -   100.00   200.00  missed: wall time / kopia's\n"

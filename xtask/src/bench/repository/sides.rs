@@ -7,18 +7,23 @@ use std::process::Command;
 
 /// A program that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Side {
+pub(crate) enum Side {
     Lifeboat,
     Kopia,
+    /// Velero's mover, node agent and server.
+    Velero,
     /// A program that does only the work that cannot be left out: `repository-floor`, or `tar`.
     Floor,
 }
 
 impl Side {
-    pub(super) fn word(self) -> &'static str {
+    pub(crate) const ALL: [Self; 4] = [Self::Lifeboat, Self::Kopia, Self::Velero, Self::Floor];
+
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Lifeboat => "lifeboat",
             Self::Kopia => "kopia",
+            Self::Velero => "velero",
             Self::Floor => "floor",
         }
     }
@@ -26,16 +31,16 @@ impl Side {
 
 /// The cost of a run, or the least of several.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Cost {
-    pub(super) wall: f64,
-    pub(super) user: f64,
-    pub(super) system: f64,
-    pub(super) peak_mib: f64,
+pub(crate) struct Cost {
+    pub(crate) wall: f64,
+    pub(crate) user: f64,
+    pub(crate) system: f64,
+    pub(crate) peak_mib: f64,
 }
 
 impl Cost {
     /// Runs a command, which has to end well, and gives what it prints as well.
-    pub(super) fn of(command: &Command) -> Result<(Self, String)> {
+    pub(crate) fn of(command: &Command) -> Result<(Self, String)> {
         let run = MeasuredRun::of_command(command)?;
         let (args, code) = (command.get_args().collect::<Vec<_>>(), run.code);
         ensure!(code == Some(0), "{:?} {args:?} ended with {code:?}: {}", command.get_program(), run.stderr.trim());
@@ -44,12 +49,12 @@ impl Cost {
     }
 
     /// Seconds of the processors.
-    pub(super) fn cpu(&self) -> f64 {
+    pub(crate) fn cpu(&self) -> f64 {
         self.user + self.system
     }
 
     /// The cost of two commands that are run one after the other.
-    pub(super) fn and(self, then: Self) -> Self {
+    pub(crate) fn and(self, then: Self) -> Self {
         Self {
             wall: self.wall + then.wall,
             user: self.user + then.user,
@@ -72,13 +77,13 @@ impl Cost {
 
 /// The costs of each side.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Costs {
+pub(crate) struct Costs {
     runs: BTreeMap<Side, Vec<Cost>>,
 }
 
 impl Costs {
     /// Runs the sides in turn, so often. Every other round the last one goes first.
-    pub(super) fn in_turn(rounds: usize, sides: &[Side], mut run: impl FnMut(Side) -> Result<Cost>) -> Result<Self> {
+    pub(crate) fn in_turn(rounds: usize, sides: &[Side], mut run: impl FnMut(Side) -> Result<Cost>) -> Result<Self> {
         let mut costs = Self::default();
         for round in 0..rounds {
             let mut order = sides.to_vec();
@@ -92,21 +97,21 @@ impl Costs {
         Ok(costs)
     }
 
-    pub(super) fn add(&mut self, side: Side, cost: Cost) {
+    pub(crate) fn add(&mut self, side: Side, cost: Cost) {
         self.runs.entry(side).or_default().push(cost);
     }
 
     /// The best of a side; zeros for one that did not run.
-    pub(super) fn best(&self, side: Side) -> Cost {
+    pub(crate) fn best(&self, side: Side) -> Cost {
         self.runs.get(&side).map_or_else(Cost::default, |runs| Cost::best(runs))
     }
 
-    pub(super) fn has(&self, side: Side) -> bool {
+    pub(crate) fn has(&self, side: Side) -> bool {
         self.runs.contains_key(&side)
     }
 
     /// All runs, for people.
-    pub(super) fn listed(&self) -> String {
+    pub(crate) fn listed(&self) -> String {
         let side = |(side, runs): (&Side, &Vec<Cost>)| {
             let runs: Vec<String> =
                 runs.iter().map(|run| format!("{:.2} s ({:.2} + {:.2})", run.wall, run.user, run.system)).collect();
