@@ -19,3 +19,4 @@ mod snapshots;
 mod transfer_kills;
 mod turn;
 mod verdicts;
+mod volume_kinds;

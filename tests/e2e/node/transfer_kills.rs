@@ -123,7 +123,7 @@ fn last_words(place: &Place) -> String {
 }
 
 /// The objects in the cluster and the snapshots in the storage that are left of transfers which have ended.
-fn left(place: &Place) -> Vec<String> {
+pub(super) fn left(place: &Place) -> Vec<String> {
     let name =
         |object: &Value| format!("{}/{}", object["kind"].as_str().unwrap_or_default(), object["metadata"]["name"]);
     let is_owned = |pod: &&Value| TRANSFERS.iter().any(|kind| pod["metadata"]["ownerReferences"][0]["kind"] == *kind);
