@@ -11,6 +11,7 @@ mod local_volumes;
 mod long;
 mod movers;
 mod place;
+mod protect_files;
 mod readers;
 mod repository_jobs;
 mod snapshot_kills;
