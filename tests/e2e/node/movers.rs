@@ -26,18 +26,21 @@ pub(super) fn credentials(place: &Place) -> PathBuf {
 
 /// The configuration of a location in the S3 server.
 pub(super) fn location_config(place: &Place) -> String {
-    let s3 = &place.ground.s3;
-    format!("region={},s3ForcePathStyle=true,s3Url={}", s3.region(), s3.endpoint())
+    config_at(place, place.ground.s3.endpoint())
 }
 
-/// The flags of `install` for the image of the program, and a location in the S3 server.
-fn flags(place: &Place) -> Vec<String> {
+fn config_at(place: &Place, endpoint: &str) -> String {
+    format!("region={},s3ForcePathStyle=true,s3Url={endpoint}", place.ground.s3.region())
+}
+
+/// The flags of `install` for the image of the program, and a location in the S3 server, which is reached at this endpoint.
+fn flags(place: &Place, endpoint: &str) -> Vec<String> {
     [
         format!("--image={}", image()),
         "--provider=aws".to_owned(),
         "--bucket=server".to_owned(),
         "--prefix=installed".to_owned(),
-        format!("--backup-location-config={}", location_config(place)),
+        format!("--backup-location-config={}", config_at(place, endpoint)),
         "--use-volume-snapshots=false".to_owned(),
         "--features=EnableCSI".to_owned(),
         format!("--secret-file={}", credentials(place).display()),
@@ -47,7 +50,12 @@ fn flags(place: &Place) -> Vec<String> {
 
 /// Installs with more flags, and waits until everything is ready and the location can be used.
 pub(super) fn install(place: &Place, more: &[&str]) {
-    let flags = flags(place);
+    install_at(place, place.ground.s3.endpoint(), more);
+}
+
+/// The same with the S3 server at another endpoint, behind which it is.
+pub(super) fn install_at(place: &Place, endpoint: &str, more: &[&str]) {
+    let flags = flags(place, endpoint);
     let flags: Vec<&str> = flags.iter().map(String::as_str).chain(["--wait"]).chain(more.iter().copied()).collect();
     let installed = place.lifeboat(&[&["install"], &flags[..]].concat());
     let logs = || place.ground.bed.kubectl(&["logs", "-n", &place.own, "deployment/velero", "--tail=40"]);

@@ -1,24 +1,30 @@
 //! Random histories of kills while the bytes of volumes move, out of the cluster and back.
 //!
-//! In each one the pod of a mover, of the node agent or of the server is deleted at a random state of a backup, and another at one of its
-//! restore. Both end as if nothing had happened: the data is the same, nothing is left in the cluster, and the repository is whole.
+//! In each one a mover, the node agent and the server are killed at random moments of a backup, each once, and once more in its restore. Both end as
+//! if nothing had happened: the data is the same, nothing is left in the cluster, and the repository is whole. The bucket answers slowly, so that
+//! the bytes move for seconds, and moments within that time are met too.
 
-use super::movers::install;
+use super::movers::install_at;
 use super::place::Place;
 use crate::random::{number, seeds, splitmix};
 use crate::support::{Run, comes_to_be_within, run};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use lifeboat_testbed::{Fault, Nth, Proxy, Rule};
 use serde_json::{Value, json};
 use std::process::Stdio;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Histories of `make test-node`; `LIFEBOAT_KILLS` asks for more, and other ones.
-const HISTORIES: u64 = 2;
-/// The last state of an operation, by number, at which something is killed.
+const HISTORIES: u64 = 3;
+/// The last state of an operation, by number, from which on something is killed.
 const STATES: u64 = 9;
-/// The longest time of an operation in which something is killed.
-const LONGEST: Duration = Duration::from_secs(300);
+/// The longest time after that state, in milliseconds.
+const LATER: u64 = 2000;
+/// The time that the bucket takes for each request about the contents of repositories.
+const SLOWNESS: Duration = Duration::from_millis(150);
+/// The longest time of an operation in which all of them are killed.
+const LONGEST: Duration = Duration::from_secs(420);
 /// The kinds that ask for the bytes of volumes.
 const TRANSFERS: [&str; 4] = ["PodVolumeRestore", "DataDownload", "PodVolumeBackup", "DataUpload"];
 
@@ -36,25 +42,37 @@ struct Death {
     victim: Victim,
     /// The state of the operation, by number, from which on it is killed.
     state: u64,
+    /// The time after that state.
+    later: Duration,
     /// It is not told to end before.
     is_sudden: bool,
+    /// Its pod has to run by then.
+    when_it_runs: bool,
 }
 
 impl Death {
-    fn of(random: u64) -> Self {
-        let victim = [Victim::Mover, Victim::NodeAgent, Victim::Server][(random % 3) as usize];
-        Self { victim, state: 1 + (random >> 8) % STATES, is_sudden: random & (1 << 20) == 0 }
+    /// A death of each victim.
+    fn all(random: u64) -> Vec<Self> {
+        let of = |(number, victim): (u64, Victim)| {
+            let random = splitmix(random.wrapping_add(number));
+            let (state, later) = (1 + (random >> 8) % STATES, Duration::from_millis((random >> 24) % LATER));
+            let [is_sudden, when_it_runs] = [20, 21].map(|bit| random & (1 << bit) == 0);
+            Self { victim, state, later, is_sudden, when_it_runs }
+        };
+        (0..).zip([Victim::Mover, Victim::NodeAgent, Victim::Server]).map(of).collect()
     }
 
     /// Kills it, if it is there, and gives the name of its pod.
     fn strike(self, place: &Place) -> Option<String> {
         let own = listed(place, "pods");
+        let runs = |pod: &&Value| !self.when_it_runs || pod["status"]["phase"] == "Running";
         let is_victim = |pod: &&Value| match self.victim {
             Victim::Mover => TRANSFERS.iter().any(|kind| pod["metadata"]["ownerReferences"][0]["kind"] == *kind),
             Victim::NodeAgent => pod["metadata"]["labels"]["role"] == "node-agent",
             Victim::Server => pod["metadata"]["labels"]["deploy"] == "velero",
         };
-        let pod = own.iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null()).find(is_victim)?;
+        let pod =
+            own.iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null()).filter(runs).find(is_victim)?;
         let name = pod["metadata"]["name"].as_str().expect("a name");
         // Kubernetes has no shorter grace with which the pod is still waited for.
         let grace = if self.is_sudden { "--grace-period=1" } else { "--grace-period=30" };
@@ -79,28 +97,53 @@ fn state(place: &Place) -> String {
     place.ground.bed.kubectl(&["get", kinds, "-n", &place.own, "-o", phases])
 }
 
-/// Runs a command to its end, during which something is killed. Its errors say what that was.
+/// A kill that is still to come.
+struct Pending {
+    death: Death,
+    /// The moment at which its state was seen.
+    due: Option<Instant>,
+}
+
+impl Pending {
+    /// Strikes when its moment has come and its victim is there; gives what it has killed.
+    fn strike(&mut self, place: &Place, seen: u64) -> Option<String> {
+        if self.due.is_none() && seen >= self.death.state {
+            self.due = Some(Instant::now() + self.death.later);
+        }
+        self.due.filter(|due| *due <= Instant::now())?;
+        let pod = self.death.strike(place)?;
+        Some(format!("{:?} killed {pod} at state {seen}", self.death))
+    }
+}
+
+/// Runs a command to its end, during which each victim is killed. Its errors say what was killed, and when.
 #[allow(clippy::print_stdout, reason = "who looks into a failure needs to know the kills before it")]
-fn with_death(place: &Place, arguments: &[&str], death: Death) -> Run {
+fn with_deaths(place: &Place, arguments: &[&str], deaths: Vec<Death>) -> Run {
     let mut command = place.command(arguments);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("a process");
-    let (mut last, mut seen, mut killed) = (String::new(), 0, None);
+    let mut pending: Vec<Pending> = deaths.into_iter().map(|death| Pending { death, due: None }).collect();
+    let (mut last, mut seen, mut killed) = (String::new(), 0, Vec::new());
     let has_ended = comes_to_be_within(LONGEST, || {
         let now = state(place);
         if now != last {
             (last, seen) = (now, seen + 1);
         }
-        if killed.is_none() && seen >= death.state {
-            killed = death.strike(place).map(|pod| format!("{pod} at state {seen}: {last}"));
-        }
+        pending.retain_mut(|one| match one.strike(place, seen) {
+            Some(told) => {
+                killed.push(format!("{told}: {last}"));
+                false
+            }
+            None => true,
+        });
         child.try_wait().expect("its state").is_some()
     });
     if !has_ended {
         child.kill().expect("a signal");
     }
     let code = child.wait().expect("its end").code().unwrap_or(-1);
-    let killed = killed.unwrap_or_else(|| "nothing: it was too late, or not there".to_owned());
-    let err = format!("{death:?} killed {killed}; ended: {has_ended}");
+    let late = pending.iter().map(|one| format!("{:?} was too late", one.death));
+    killed.extend(late);
+    let err = format!("{}; ended: {has_ended}", killed.join("\n  "));
     println!("{}: {err}", arguments[..3].join(" "));
     Run { code, out: String::new(), err }
 }
@@ -159,11 +202,11 @@ fn recover(place: &Place) {
     }
 }
 
-/// A backup and a restore of it into another namespace, each with a kill.
+/// A backup and a restore of it into another namespace, in each of which every victim is killed.
 fn history(place: &Place, seed: u64) {
     let (name, copy) = (format!("b-{seed}"), format!("{}-{seed}", place.shop));
     let random = splitmix(seed);
-    let (first, second) = (Death::of(random), Death::of(splitmix(random)));
+    let (first, second) = (Death::all(random), Death::all(splitmix(random)));
     let fill = format!(
         "mkdir -p /data/own && echo {seed} > /data/own/file && chown -R 1000:2000 /data/own && chmod 2750 /data/own && \
          head -c 6000000 /dev/urandom > /data/big && head -c 4000000 /dev/urandom > /scratch/{seed} && chmod 4755 /scratch/{seed} && sync"
@@ -174,7 +217,7 @@ fn history(place: &Place, seed: u64) {
 
     let namespaces = format!("--include-namespaces={}", place.shop);
     let backup = ["backup", "create", &name, &namespaces, "--snapshot-move-data", "--wait"];
-    let saved = with_death(place, &backup, first);
+    let saved = with_deaths(place, &backup, first);
     let facts = place.ground.get_in(&place.own, "backup", &name);
     assert_eq!(
         (saved.code, &facts["status"]["phase"]),
@@ -187,7 +230,7 @@ fn history(place: &Place, seed: u64) {
 
     let mapping = format!("--namespace-mappings={}:{copy}", place.shop);
     let restore = ["restore", "create", &name, "--from-backup", &name, &mapping, "--wait"];
-    let back = with_death(place, &restore, second);
+    let back = with_deaths(place, &restore, second);
     let facts = place.ground.get_in(&place.own, "restore", &name);
     assert_eq!(
         (back.code, &facts["status"]["phase"]),
@@ -218,9 +261,11 @@ pub(super) fn verify(place: &Place) -> Run {
 
 #[test]
 #[ignore = "needs a node: make test-node"]
-fn transfers_survive_the_kill_of_any_pod_at_a_random_moment() {
+fn transfers_survive_kills_of_all_pods_at_random_moments() {
     let place = Place::start("kills");
-    install(&place, &["--use-node-agent"]);
+    let proxy = Proxy::start_on_node(place.ground.s3.endpoint()).expect("a proxy");
+    proxy.script(vec![Rule::new("*", "*/kopia/*", Nth::Every, Fault::Delay(SLOWNESS))]);
+    install_at(&place, proxy.url(), &["--use-node-agent"]);
     place.claim("data", &json!({}));
     let mount = |name: &str| json!({"name": name, "mountPath": format!("/{name}")});
     place.ground.create(&json!({"apiVersion": "v1", "kind": "Pod",

@@ -17,6 +17,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -67,6 +68,18 @@ impl Proxy {
     /// # Errors
     /// When the port cannot be opened or the authority is no certificate.
     pub fn start(upstream: &str, authority: Option<&str>) -> Result<Self> {
+        Self::launch(Ipv4Addr::LOCALHOST, upstream, authority)
+    }
+
+    /// Stands before a URL without TLS as [`Self::start`], on the address of the node, where pods reach it too.
+    ///
+    /// # Errors
+    /// As [`Self::start`]; when no node runs here.
+    pub fn start_on_node(upstream: &str) -> Result<Self> {
+        Self::launch(crate::node::ADDRESS, upstream, None)
+    }
+
+    fn launch(host: Ipv4Addr, upstream: &str, authority: Option<&str>) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         let upstream: Uri = upstream.parse().context("the URL behind the proxy")?;
         let tls = upstream.scheme_str() == Some("https");
@@ -82,7 +95,7 @@ impl Proxy {
             containers: Mutex::default(),
             commands: Mutex::default(),
         });
-        let listener = std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0))?;
+        let listener = std::net::TcpListener::bind((host, 0))?;
         listener.set_nonblocking(true)?;
         let scheme = if tls { "https" } else { "http" };
         let url = format!("{scheme}://{}", listener.local_addr()?);
