@@ -17,6 +17,7 @@ mod repository_jobs;
 mod snapshot_kills;
 mod snapshot_restores;
 mod snapshots;
+mod transfer_faults;
 mod transfer_kills;
 mod turn;
 mod verdicts;

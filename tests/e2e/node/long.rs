@@ -1,3 +1,4 @@
 //! Tests on a node that take long or need programs that take long to build: `make test-long` runs them.
 
+mod bucket_away;
 mod velero;

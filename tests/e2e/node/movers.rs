@@ -175,11 +175,16 @@ fn a_node_agent_saves_files_that_only_their_owner_can_read() {
     place.end();
 }
 
-/// The owners, modes and hashes of all entries below a folder of a pod.
+/// The owners, modes and hashes of all entries of the volume of a pod of the application.
 pub(super) fn listed(place: &Place, pod: &str) -> String {
+    listed_in(place, &place.shop, pod)
+}
+
+/// The same of a pod in another namespace.
+pub(super) fn listed_in(place: &Place, namespace: &str, pod: &str) -> String {
     let command = "cd /data && find . | sort | grep -v '^./.velero' | grep -v lost+found | while read f; do \
                    stat -c '%n %u:%g %a %F' $f; [ -f $f ] && sha256sum < $f; done";
-    place.ask(&place.shop, pod, command)
+    place.ask(namespace, pod, command)
 }
 
 /// A claim and an emptyDir of one pod, by the annotation of the pod, between its hooks; and everything is lost.

@@ -149,7 +149,7 @@ fn with_deaths(place: &Place, arguments: &[&str], deaths: Vec<Death>) -> Run {
 }
 
 /// The facts that a failure is explained by.
-fn last_words(place: &Place) -> String {
+pub(super) fn last_words(place: &Place) -> String {
     let kubectl = |args: &[&str]| place.ground.bed.kubectl(args);
     let transfers = "datauploads,datadownloads,podvolumebackups,podvolumerestores";
     let all = kubectl(&[
