@@ -9,6 +9,7 @@ mod hooks;
 mod installed;
 mod local_volumes;
 mod long;
+mod mover_rights;
 mod movers;
 mod place;
 mod protect_files;

@@ -87,29 +87,13 @@ const SCENARIOS: [(&str, &str); 55] = [
     ("(snapshot locations)", "locations of snapshots that are made, listed and changed"),
 ];
 
-/// Scenarios that need a feature that this version does not have, by feature.
-const NOT_THERE: [(&str, &[&str]); 3] = [
+/// Scenarios for which no test stands, by what they need.
+const NOT_THERE: [(&str, &[&str]); 2] = [
     (
         "file system backup and its repositories",
-        &[
-            "AdditionalBSL, FSBackup",
-            "BSL, Deletion, FSBackup",
-            "BackupVolumeInfo, FilesystemUpload",
-            "Backups, Deletion, FSBackup",
-            "FSBackup",
-            "Migration, FSBackup",
-            "NamespaceMapping, FSBackup",
-            "PVBackup, OptIn, FSBackup",
-            "PVBackup, OptOut, FSBackup",
-            "RepoMaintenance",
-            "ResourceFiltering, ResourcePolicies, FSBackup",
-            "RetainPV, FSBackup",
-            "Upgrade, FSBackup",
-            "UploaderConfig",
-        ],
+        &["BSL, Deletion, FSBackup", "Migration, FSBackup", "ResourceFiltering, ResourcePolicies, FSBackup"],
     ),
     ("data movement", &["Migration, DataMover"]),
-    ("the node agent", &["NodeAgentConfig, CachePVC", "NodeAgentConfig, LoadAffinity"]),
 ];
 
 /// Writes the table.
@@ -231,17 +215,15 @@ mod tests {
             SCENARIOS.iter().filter(|(name, _)| !waiting(name)).map(|(name, _)| one(name)).collect();
         let made = table(&all).expect("a table");
         assert!(made.contains("| Scale | 2,500 namespaces | `a::b` |\n"), "{made}");
-        assert!(
-            made.ends_with("\n- the node agent: NodeAgentConfig, CachePVC; NodeAgentConfig, LoadAffinity\n"),
-            "{made}"
-        );
-        assert!(!made.contains("| UploaderConfig |"), "{made}");
+        assert!(made.ends_with("\n- data movement: Migration, DataMover\n"), "{made}");
+        assert!(!made.contains("| Migration, DataMover |"), "{made}");
         let why = |all: &ScenarioTests| table(all).expect_err("a refusal").to_string();
         all.remove("Scale");
         assert!(why(&all).starts_with("no test stands for the scenario \"Scale\""), "{}", why(&all));
-        all.extend([one("Scale"), one("FSBackup")]);
-        assert!(why(&all).starts_with("a test stands for the scenario \"FSBackup\": take it out"), "{}", why(&all));
-        all.remove("FSBackup");
+        all.extend([one("Scale"), one("Migration, DataMover")]);
+        let expected = "a test stands for the scenario \"Migration, DataMover\": take it out";
+        assert!(why(&all).starts_with(expected), "{}", why(&all));
+        all.remove("Migration, DataMover");
         all.extend([one("Else")]);
         assert!(why(&all).contains("\"Else\""), "{}", why(&all));
     }

@@ -188,6 +188,8 @@ pub(super) fn listed_in(place: &Place, namespace: &str, pod: &str) -> String {
 }
 
 /// A claim and an emptyDir of one pod, by the annotation of the pod, between its hooks; and everything is lost.
+///
+/// scenario: FSBackup
 #[test]
 #[ignore = "needs a node: make test-node"]
 fn files_of_volumes_are_saved_and_come_back_with_owners_and_modes() {

@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 /// The smaller rights are enough for it.
+///
+/// scenario: RepoMaintenance
 #[test]
 #[ignore = "needs a node: make test-node"]
 fn repositories_are_maintained_by_jobs() {

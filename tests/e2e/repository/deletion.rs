@@ -29,6 +29,7 @@ fn secret(ground: &Ground, password: &str) {
     ground.bed.kubectl(&line);
 }
 
+/// scenario: Backups, Deletion, FSBackup
 #[test]
 fn a_deleted_backup_takes_its_snapshots_in_repositories_along() {
     let ground = Ground::start();

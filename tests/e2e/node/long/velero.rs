@@ -152,6 +152,8 @@ fn contents(place: &Place) -> String {
 }
 
 /// A claim whose snapshots are moved, and an emptyDir whose files are saved from the node.
+///
+/// scenario: Upgrade, FSBackup
 #[test]
 #[ignore = "needs a node and Velero: make test-long"]
 fn velero_and_lifeboat_restore_each_others_volumes_alone_and_mixed() {
