@@ -9,6 +9,7 @@ mod hooks;
 mod installed;
 mod local_volumes;
 mod long;
+mod migration;
 mod mover_rights;
 mod movers;
 mod place;

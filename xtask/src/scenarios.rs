@@ -88,13 +88,7 @@ const SCENARIOS: [(&str, &str); 55] = [
 ];
 
 /// Scenarios for which no test stands, by what they need.
-const NOT_THERE: [(&str, &[&str]); 2] = [
-    (
-        "file system backup and its repositories",
-        &["BSL, Deletion, FSBackup", "Migration, FSBackup", "ResourceFiltering, ResourcePolicies, FSBackup"],
-    ),
-    ("data movement", &["Migration, DataMover"]),
-];
+const NOT_THERE: [(&str, &[&str]); 1] = [("file system backup and its repositories", &["BSL, Deletion, FSBackup"])];
 
 /// Writes the table.
 pub(crate) fn write() -> Result<()> {
@@ -215,15 +209,15 @@ mod tests {
             SCENARIOS.iter().filter(|(name, _)| !waiting(name)).map(|(name, _)| one(name)).collect();
         let made = table(&all).expect("a table");
         assert!(made.contains("| Scale | 2,500 namespaces | `a::b` |\n"), "{made}");
-        assert!(made.ends_with("\n- data movement: Migration, DataMover\n"), "{made}");
-        assert!(!made.contains("| Migration, DataMover |"), "{made}");
+        assert!(made.ends_with("\n- file system backup and its repositories: BSL, Deletion, FSBackup\n"), "{made}");
+        assert!(!made.contains("| BSL, Deletion, FSBackup |"), "{made}");
         let why = |all: &ScenarioTests| table(all).expect_err("a refusal").to_string();
         all.remove("Scale");
         assert!(why(&all).starts_with("no test stands for the scenario \"Scale\""), "{}", why(&all));
-        all.extend([one("Scale"), one("Migration, DataMover")]);
-        let expected = "a test stands for the scenario \"Migration, DataMover\": take it out";
+        all.extend([one("Scale"), one("BSL, Deletion, FSBackup")]);
+        let expected = "a test stands for the scenario \"BSL, Deletion, FSBackup\": take it out";
         assert!(why(&all).starts_with(expected), "{}", why(&all));
-        all.remove("Migration, DataMover");
+        all.remove("BSL, Deletion, FSBackup");
         all.extend([one("Else")]);
         assert!(why(&all).contains("\"Else\""), "{}", why(&all));
     }
