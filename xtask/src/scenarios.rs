@@ -87,9 +87,6 @@ const SCENARIOS: [(&str, &str); 55] = [
     ("(snapshot locations)", "locations of snapshots that are made, listed and changed"),
 ];
 
-/// Scenarios for which no test stands, by what they need.
-const NOT_THERE: [(&str, &[&str]); 1] = [("file system backup and its repositories", &["BSL, Deletion, FSBackup"])];
-
 /// Writes the table.
 pub(crate) fn write() -> Result<()> {
     let page = fs::read_to_string(PAGE).with_context(|| format!("read {PAGE}"))?;
@@ -114,33 +111,17 @@ fn with_table(page: &str, table: &str) -> Result<String> {
 /// The tests of each scenario.
 type ScenarioTests = BTreeMap<String, Vec<String>>;
 
-/// The table, and below it what is not there yet. Each scenario is in one of them.
+/// The table, with a test for each scenario.
 fn table(found: &ScenarioTests) -> Result<String> {
     let is_known = |name: &str| SCENARIOS.iter().any(|(known, _)| *known == name);
     if let Some(unknown) = found.keys().find(|name| !is_known(name)) {
         bail!("a test stands for the scenario {unknown:?}, which is none of those in xtask/src/scenarios.rs");
     }
-    let waiting = |name: &str| NOT_THERE.iter().any(|(_, names)| names.contains(&name));
-    if let Some(unknown) = NOT_THERE.iter().flat_map(|(_, names)| *names).find(|name| !is_known(name)) {
-        bail!("the scenario {unknown:?} that is not there yet is none of those in xtask/src/scenarios.rs");
-    }
     let mut out = "| scenario | what it does | test |\n|---|---|---|\n".to_owned();
     for (name, what) in SCENARIOS {
-        let tests = match (found.get(name), waiting(name)) {
-            (Some(_), true) => {
-                bail!("a test stands for the scenario {name:?}: take it out of those that are not there yet")
-            }
-            (None, false) => {
-                bail!("no test stands for the scenario {name:?}, and it is not among those that are not there yet")
-            }
-            (None, true) => continue,
-            (Some(tests), false) => tests.iter().map(|test| format!("`{test}`")).collect::<Vec<_>>(),
-        };
+        let tests = found.get(name).with_context(|| format!("no test stands for the scenario {name:?}"))?;
+        let tests: Vec<String> = tests.iter().map(|test| format!("`{test}`")).collect();
         out.push_str(&format!("| {name} | {what} | {} |\n", tests.join(", ")));
-    }
-    out.push_str("\nNo test stands for these yet, by what they need:\n\n");
-    for (need, names) in NOT_THERE {
-        out.push_str(&format!("- {need}: {}\n", names.join("; ")));
     }
     Ok(out)
 }
@@ -202,23 +183,15 @@ mod tests {
     }
 
     #[test]
-    fn each_scenario_has_a_test_or_is_not_there_yet_and_never_both() {
+    fn each_scenario_has_a_test_and_no_other_has() {
         let one = |name: &str| (name.to_owned(), vec!["a::b".to_owned()]);
-        let waiting = |name: &str| NOT_THERE.iter().any(|(_, names)| names.contains(&name));
-        let mut all: ScenarioTests =
-            SCENARIOS.iter().filter(|(name, _)| !waiting(name)).map(|(name, _)| one(name)).collect();
+        let mut all: ScenarioTests = SCENARIOS.iter().map(|(name, _)| one(name)).collect();
         let made = table(&all).expect("a table");
         assert!(made.contains("| Scale | 2,500 namespaces | `a::b` |\n"), "{made}");
-        assert!(made.ends_with("\n- file system backup and its repositories: BSL, Deletion, FSBackup\n"), "{made}");
-        assert!(!made.contains("| BSL, Deletion, FSBackup |"), "{made}");
         let why = |all: &ScenarioTests| table(all).expect_err("a refusal").to_string();
         all.remove("Scale");
-        assert!(why(&all).starts_with("no test stands for the scenario \"Scale\""), "{}", why(&all));
-        all.extend([one("Scale"), one("BSL, Deletion, FSBackup")]);
-        let expected = "a test stands for the scenario \"BSL, Deletion, FSBackup\": take it out";
-        assert!(why(&all).starts_with(expected), "{}", why(&all));
-        all.remove("BSL, Deletion, FSBackup");
-        all.extend([one("Else")]);
+        assert_eq!(why(&all), "no test stands for the scenario \"Scale\"");
+        all.extend([one("Scale"), one("Else")]);
         assert!(why(&all).contains("\"Else\""), "{}", why(&all));
     }
 }

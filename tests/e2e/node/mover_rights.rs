@@ -81,9 +81,29 @@ fn restore(place: &Place, name: &str, backup: &str, more: &[&str]) -> Vec<Value>
     pods
 }
 
+/// A location goes from the cluster with its backup and its repositories, and the bucket stays.
+fn is_deleted_with_its_repositories(place: &Place, location: &str) {
+    let client = place.ground.bed.plane.client();
+    let repositories = || {
+        let all = client.list("backuprepositories.velero.io", Some(&place.own)).unwrap_or_else(|e| panic!("{e:#}"));
+        let locations = all.iter().map(|one| one["spec"]["backupStorageLocation"].to_string());
+        locations.collect::<Vec<_>>()
+    };
+    assert_eq!(repositories().len(), 2, "{:?}", repositories());
+    let deleted = place.lifeboat(&["backup-location", "delete", location, "--confirm"]);
+    assert_eq!(deleted.code, 0, "{deleted:?}");
+    place.ground.until_gone_in(&place.own, "backup", "second");
+    assert!(comes_to_be(|| repositories() == ["\"default\""]), "{:?}", repositories());
+    assert_eq!(place.ground.get_in(&place.own, "backup", "first")["status"]["phase"], "Completed");
+    for file in ["backups/second/velero-backup.json", &format!("kopia/{}/kopia.repository", place.shop)] {
+        assert!(place.ground.s3.file("server", &format!("{location}/{file}")).exists(), "{file}");
+    }
+}
+
 /// All volumes but the one that the pod names, in two locations, by movers with all rights that move several files at once.
 ///
 /// scenario: AdditionalBSL, FSBackup
+/// scenario: BSL, Deletion, FSBackup
 /// scenario: BackupVolumeInfo, FilesystemUpload
 /// scenario: PVBackup, OptOut, FSBackup
 /// scenario: RetainPV, FSBackup
@@ -134,6 +154,7 @@ fn privileged_movers_bring_files_of_two_locations_back_as_they_were() {
     let is_privileged = |pod: &Value| pod["spec"]["containers"][0]["securityContext"]["privileged"] == true;
     assert!(pods.iter().all(is_privileged), "{pods:?}");
     assert!(comes_to_be(|| left(&place).is_empty()), "{:?}", left(&place));
+    is_deleted_with_its_repositories(&place, other);
     let of_shop = format!("jsonpath={{.items[?(@.spec.claimRef.namespace==\"{}\")].metadata.name}}", place.shop);
     for volume in bed.kubectl(&["get", "persistentvolumes", "-o", &of_shop]).split_whitespace() {
         bed.kubectl(&["delete", "pv", volume, "--wait=false"]);

@@ -56,7 +56,7 @@ impl Death {
         let of = |(number, victim): (u64, Victim)| {
             let random = splitmix(random.wrapping_add(number));
             let (state, later) = (1 + (random >> 8) % STATES, Duration::from_millis((random >> 24) % LATER));
-            let [is_sudden, when_it_runs] = [20, 21].map(|bit| random & (1 << bit) == 0);
+            let [is_sudden, when_it_runs] = [20, 21].map(|bit| (random >> bit) & 1 == 0);
             Self { victim, state, later, is_sudden, when_it_runs }
         };
         (0..).zip([Victim::Mover, Victim::NodeAgent, Victim::Server]).map(of).collect()
