@@ -2,6 +2,7 @@
 
 mod application;
 mod data_uploads;
+mod devices;
 mod driver;
 mod golden;
 mod groups;

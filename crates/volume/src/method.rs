@@ -3,7 +3,7 @@
 mod child;
 pub mod csi;
 pub mod data_movement;
-pub mod definition;
+mod definition;
 pub mod fs_backup;
 mod lock;
 pub mod mover_pod;

@@ -142,3 +142,59 @@ fn zeros_as_such(piece: Piece) -> Piece {
         piece => piece,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+    use std::os::unix::fs::FileExt;
+
+    const MIB: usize = 1 << 20;
+
+    /// An image that had so many bytes when it was opened.
+    fn image(bytes: &[u8], size: u64) -> BlockDevice {
+        let file: File = tempfile::tempfile().unwrap();
+        file.write_all_at(bytes, 0).unwrap();
+        let stat = fstat(&file).unwrap();
+        BlockDevice { opened: Opened { file, stat }, is_image: true, size, changes: None }
+    }
+
+    #[test]
+    fn a_device_that_ends_early_is_no_snapshot() {
+        let device = image(&vec![7; MIB + MIB / 2], 3 << 20);
+        let ended = device.read(&device.map(false), &Vec::with_capacity, &mut |_| true);
+        let why = "it ended after 1572864 of 3145728 bytes: there is no snapshot of a part of a device";
+        assert_eq!(ended, Err(Failed::Because(why.to_owned())));
+        // Nobody takes its bytes any more: it is not read to its end.
+        assert_eq!(device.read(&device.map(false), &Vec::with_capacity, &mut |_| false), Ok(()));
+    }
+
+    #[test]
+    fn zeros_are_told_as_such_and_other_bytes_as_they_are() {
+        let bytes = [vec![7; MIB], vec![0; MIB], vec![0; PIECE - 1], vec![1]].concat();
+        let device = image(&bytes, bytes.len() as u64);
+        let (mut read, mut zeros) = (Vec::new(), 0);
+        let take = &mut |piece| {
+            match piece {
+                Piece::Bytes(piece) => read.extend_from_slice(&piece),
+                Piece::Zeros(count) => {
+                    zeros += count;
+                    read.resize(read.len() + usize::try_from(count).unwrap(), 0);
+                }
+            }
+            true
+        };
+        device.read(&device.map(false), &Vec::with_capacity, take).unwrap();
+        assert!(read == bytes);
+        // File systems that store no zeros may tell more of them.
+        assert!(zeros >= MIB as u64, "{zeros}");
+    }
+
+    #[test]
+    fn only_the_last_block_of_a_device_is_filled_up() {
+        let device = image(&[7], (2 << 20) + 5);
+        let bytes = |blocks: Range<u64>| (device.bytes_of(&blocks).start, device.bytes_of(&blocks).end);
+        assert_eq!([bytes(0..1), bytes(1..3)], [(0, 1 << 20), (1 << 20, (2 << 20) + 5)]);
+        assert_eq!(device.padded_size(), 3 << 20);
+    }
+}
