@@ -100,10 +100,10 @@ impl SplitterAlgorithm {
 }
 
 /// A splitter inside a stream. The cuts do not depend on how the stream is fed.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Splitter(State);
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum State {
     Fixed { size: usize, length: usize },
     Buzhash(Dynamic),
@@ -131,7 +131,7 @@ impl Splitter {
 }
 
 /// The state of a dynamic splitter.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Dynamic {
     min: usize,
     max: usize,

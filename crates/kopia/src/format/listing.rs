@@ -76,7 +76,7 @@ pub fn write(pieces: &[Piece]) -> Vec<u8> {
 }
 
 /// A listing that is being written piece by piece.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct ListingWriter {
     out: Vec<u8>,
     is_empty: bool,

@@ -3,14 +3,18 @@
 use crate::KopiaError;
 use crate::format::listing::Piece;
 use crate::format::object_id::ObjectId;
+use std::collections::VecDeque;
 
 /// The most pieces of an object: their listing has more than a gigabyte, and kopia reads it as a whole.
 pub(super) const MOST: u64 = 1 << 24;
 
 /// Pieces in their order.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Pieces {
-    runs: Vec<Run>,
+    runs: VecDeque<Run>,
+    /// The number of the first run, and its offset: those before it were taken.
+    first: usize,
+    start: u64,
     count: u64,
     length: u64,
 }
@@ -33,13 +37,13 @@ impl Pieces {
     /// Adds a piece that is being stored, and gives its number for [`Pieces::settle`].
     pub(super) fn begin(&mut self, length: u64) -> Result<usize, KopiaError> {
         self.extend(length, 1)?;
-        self.runs.push(Run { object: None, length, count: 1 });
-        Ok(self.runs.len() - 1)
+        self.runs.push_back(Run { object: None, length, count: 1 });
+        Ok(self.first + self.runs.len() - 1)
     }
 
     /// Takes note of a piece that is stored.
     pub(super) fn settle(&mut self, number: usize, object: ObjectId) {
-        if let Some(run) = self.runs.get_mut(number) {
+        if let Some(run) = number.checked_sub(self.first).and_then(|at| self.runs.get_mut(at)) {
             run.object = Some(object);
         }
     }
@@ -47,9 +51,9 @@ impl Pieces {
     /// Adds an object so many times.
     pub(super) fn repeat(&mut self, object: ObjectId, length: u64, count: u64) -> Result<(), KopiaError> {
         self.extend(length, count)?;
-        match self.runs.last_mut() {
+        match self.runs.back_mut() {
             Some(last) if last.object == Some(object) && last.length == length => last.count += count,
-            _ => self.runs.push(Run { object: Some(object), length, count }),
+            _ => self.runs.push_back(Run { object: Some(object), length, count }),
         }
         Ok(())
     }
@@ -65,7 +69,7 @@ impl Pieces {
 
     /// The object of the last piece, where that is stored.
     pub(super) fn last(&self) -> Option<ObjectId> {
-        self.runs.last()?.object
+        self.runs.back()?.object
     }
 
     /// True where all pieces are stored.
@@ -73,9 +77,28 @@ impl Pieces {
         self.runs.iter().all(|run| run.object.is_some())
     }
 
-    /// Gives the pieces that are stored, each by itself.
+    /// Takes some pieces from the front, as far as they are stored. The last ones stay: equal ones may follow.
+    pub(super) fn take_stored(&mut self, most: usize) -> Vec<Piece> {
+        let mut taken = Vec::new();
+        while taken.len() < most
+            && self.runs.len() > 1
+            && let Some(run) = self.runs.front_mut()
+            && let Some(object) = run.object
+        {
+            taken.push(Piece { start: self.start, length: run.length, object });
+            self.start += run.length;
+            run.count -= 1;
+            if run.count == 0 {
+                self.runs.pop_front();
+                self.first += 1;
+            }
+        }
+        taken
+    }
+
+    /// Gives the pieces that are stored and were not taken, each by itself.
     pub(super) fn iter(&self) -> impl Iterator<Item = Piece> + Send {
-        let mut start = 0;
+        let mut start = self.start;
         let stored = self.runs.iter().filter_map(|run| Some((run.object?, run.length, run.count)));
         let each = stored.flat_map(|(object, length, count)| (0..count).map(move |_| (object, length)));
         each.map(move |(object, length)| {
@@ -110,6 +133,29 @@ mod tests {
         let expected = [(0, 5, "22"), (5, 8, "00"), (13, 8, "00"), (21, 8, "00"), (29, 1, "11")];
         assert_eq!(listed, expected.map(|(start, length, object)| (start, length, object.to_owned())));
         assert_eq!((pieces.runs.len(), pieces.count(), pieces.last()), (3, 5, Some(object("11"))));
+    }
+
+    #[test]
+    fn pieces_are_taken_from_the_front_while_others_are_stored() {
+        let mut pieces = Pieces::default();
+        pieces.repeat(object("00"), 8, 3).unwrap();
+        let second = pieces.begin(5).unwrap();
+        let third = pieces.begin(7).unwrap();
+        let taken = |pieces: &mut Pieces, most| {
+            let taken = pieces.take_stored(most);
+            taken.into_iter().map(|piece| (piece.start, piece.length, piece.object.to_string())).collect::<Vec<_>>()
+        };
+        let piece = |start, length, object: &str| (start, length, object.to_owned());
+        assert_eq!(taken(&mut pieces, 2), [piece(0, 8, "00"), piece(8, 8, "00")]);
+        assert_eq!(taken(&mut pieces, 9), [piece(16, 8, "00")]);
+        pieces.settle(third, object("33"));
+        assert_eq!(taken(&mut pieces, 9), []);
+        pieces.settle(second, object("22"));
+        assert_eq!(taken(&mut pieces, 9), [piece(24, 5, "22")]);
+        pieces.repeat(object("33"), 7, 1).unwrap();
+        let rest: Vec<_> = pieces.iter().map(|piece| (piece.start, piece.length, piece.object.to_string())).collect();
+        assert_eq!(rest, [piece(29, 7, "33"), piece(36, 7, "33")]);
+        assert_eq!((pieces.count(), pieces.last(), pieces.are_stored()), (6, Some(object("33")), true));
     }
 
     #[test]

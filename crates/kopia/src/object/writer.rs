@@ -17,6 +17,8 @@ use tokio::task::JoinSet;
 const LISTING: u8 = b'x';
 /// The bytes of a listing that are written at once.
 const LISTED_AT_ONCE: usize = 256 << 10;
+/// The pieces that are added to a listing at once.
+const PIECES_AT_ONCE: usize = 1024;
 
 /// Options of an object that is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -57,8 +59,15 @@ pub struct ObjectWriter {
     tasks: JoinSet<Result<(usize, ObjectId), KopiaError>>,
     failure: Option<KopiaError>,
     zeros: Option<ZeroChunk>,
-    /// The splitter of the listing that it has in any case; `None` where it has one only of several chunks.
-    listing: Option<SplitterAlgorithm>,
+    /// The listing that it has in any case; `None` where it has one only of several chunks, made at its end.
+    listing: Option<Box<StreamedListing>>,
+}
+
+/// A listing that is written while its object is: that of a device of terabytes has a million pieces.
+#[derive(Debug)]
+struct StreamedListing {
+    text: ListingWriter,
+    object: ObjectWriter,
 }
 
 impl ObjectWriter {
@@ -77,10 +86,13 @@ impl ObjectWriter {
         }
     }
 
-    /// Cuts the listing by this splitter, and writes one of a single chunk, too.
+    /// Cuts the listing by this splitter, and writes one of a single chunk, too. The pieces that are stored are in the listing,
+    /// and not in memory.
     #[must_use]
     pub fn always_listed(self, splitter: SplitterAlgorithm) -> Self {
-        Self { listing: Some(splitter), ..self }
+        let options = ObjectOptions { splitter: Some(splitter), ..self.options.of_listing() };
+        let object = Self::begin(&self.contents, options);
+        Self { listing: Some(Box::new(StreamedListing { text: ListingWriter::begin(), object })), ..self }
     }
 
     /// Adds the next bytes of the object. Contents are stored side by side, as far as the memory of the writer reaches; the
@@ -167,13 +179,47 @@ impl ObjectWriter {
     ///
     /// # Errors
     /// A chunk that is not finished: the pieces of an object follow each other. More pieces than an object can have.
-    pub fn append(&mut self, object: ObjectId, length: u64, count: u64) -> Result<(), KopiaError> {
+    pub async fn append(&mut self, object: ObjectId, length: u64, count: u64) -> Result<(), KopiaError> {
         self.check()?;
         let result = match self.chunk.is_empty() {
             true => self.pieces.repeat(object, length, count),
             false => Err(KopiaError::refused("add an object to another one", "it would be inside of a chunk")),
         };
+        let result = match result {
+            Ok(()) => self.list_stored().await,
+            failed => failed,
+        };
         self.keep(result)
+    }
+
+    /// Adds the pieces that are stored to the listing, where that does not wait for the end.
+    async fn list_stored(&mut self) -> Result<(), KopiaError> {
+        let Some(listing) = &mut self.listing else { return Ok(()) };
+        loop {
+            let pieces = self.pieces.take_stored(PIECES_AT_ONCE);
+            if pieces.is_empty() {
+                return Ok(());
+            }
+            for piece in &pieces {
+                listing.text.push(piece);
+            }
+            if listing.text.waiting() >= LISTED_AT_ONCE {
+                Box::pin(listing.object.write(listing.text.take().into())).await?;
+            }
+        }
+    }
+
+    /// A writer that goes on from here, as this one does.
+    async fn fork(&mut self) -> Result<Self, KopiaError> {
+        self.check()?;
+        self.wait().await?;
+        Ok(Self {
+            splitter: self.splitter.clone(),
+            chunk: self.chunk.clone(),
+            pieces: self.pieces.clone(),
+            zeros: self.zeros,
+            ..Self::begin(&self.contents, self.options)
+        })
     }
 
     /// True where there are enough zeros for a whole chunk of them.
@@ -185,6 +231,12 @@ impl ObjectWriter {
     /// Stores the current chunk beside what comes next. It may wait for some others, to be hashed side by side with them, as
     /// long as there is memory for that.
     async fn store_chunk(&mut self) -> Result<(), KopiaError> {
+        while let Some(done) = self.tasks.try_join_next() {
+            let (number, object) = join(done)??;
+            self.pieces.settle(number, object);
+        }
+        // It may wait for memory, and has to before this chunk holds some.
+        self.list_stored().await?;
         let memory = match self.contents.try_reserve(self.chunk.len()) {
             Some(memory) => memory,
             None => {
@@ -192,10 +244,6 @@ impl ObjectWriter {
                 self.contents.reserve(self.chunk.len()).await?
             }
         };
-        while let Some(done) = self.tasks.try_join_next() {
-            let (number, object) = join(done)??;
-            self.pieces.settle(number, object);
-        }
         let number = self.pieces.begin(self.chunk.len() as u64)?;
         let plain = std::mem::take(&mut self.chunk);
         let is_compressed = of_object(&self.contents, &self.options).is_some();
@@ -225,13 +273,15 @@ impl ObjectWriter {
         if !self.pieces.are_stored() {
             return Err(KopiaError::Cancelled);
         }
-        match self.pieces.count() {
-            0 => Ok(None),
-            1 if self.listing.is_none() => Ok(self.pieces.last()),
-            _ => {
-                let options = ObjectOptions { splitter: self.listing, ..self.options.of_listing() };
-                write_listing(&self.contents, &self.pieces, options).await.map(Some)
+        match (self.pieces.count(), &mut self.listing) {
+            (0, _) => Ok(None),
+            (_, Some(listing)) => {
+                // More may follow.
+                let object = listing.object.fork().await?;
+                end_listing(object, listing.text.clone(), &self.pieces).await.map(Some)
             }
+            (1, None) => Ok(self.pieces.last()),
+            (_, None) => write_listing(&self.contents, &self.pieces, self.options.of_listing()).await.map(Some),
         }
     }
 
@@ -338,8 +388,15 @@ async fn write_listing(
     pieces: &Pieces,
     options: ObjectOptions,
 ) -> Result<ObjectId, KopiaError> {
-    let mut writer = ObjectWriter::begin(contents, options);
-    let mut listing = ListingWriter::begin();
+    end_listing(ObjectWriter::begin(contents, options), ListingWriter::begin(), pieces).await
+}
+
+/// Writes the rest of a listing, and gives the object that it is of.
+async fn end_listing(
+    mut writer: ObjectWriter,
+    mut listing: ListingWriter,
+    pieces: &Pieces,
+) -> Result<ObjectId, KopiaError> {
     for piece in pieces.iter() {
         listing.push(&piece);
         if listing.waiting() >= LISTED_AT_ONCE {

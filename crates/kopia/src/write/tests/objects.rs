@@ -271,7 +271,7 @@ async fn chunks_of_another_object_are_taken_over_between_those_that_are_written(
         if at == 2 {
             object.write(Bytes::copy_from_slice(&new[2000..3000])).await.unwrap();
         } else {
-            object.append(ObjectId::direct(extent.content), extent.length, 1).unwrap();
+            object.append(ObjectId::direct(extent.content), extent.length, 1).await.unwrap();
         }
     }
     let changed = object.finish().await.unwrap();
@@ -282,6 +282,33 @@ async fn chunks_of_another_object_are_taken_over_between_those_that_are_written(
     assert_eq!((written(&old[..1000]).await.levels, changed.levels), (1, 2));
     let mut inside = writer.object(fixed(1000));
     inside.write(Bytes::from_static(b"x")).await.unwrap();
-    let error = inside.append(changed, 5000, 1).unwrap_err().to_string();
+    let error = inside.append(changed, 5000, 1).await.unwrap_err().to_string();
     assert!(error.contains("it would be inside of a chunk"), "{error}");
+}
+
+#[tokio::test]
+async fn a_listing_that_is_written_meanwhile_has_checkpoints_and_is_the_same() {
+    let fixture = Fixture::usual();
+    let repository = fixture.open(fixture.store().await).await.unwrap();
+    let writer = repository.writer(fixture.write_options(7)).await.unwrap();
+    let listing = SplitterAlgorithm::Fixed(128 << 10);
+    // More text than is kept before it goes into the listing.
+    let plain = noise(9, 300 * 9000);
+    let mut object = writer.object(fixed(300)).always_listed(listing);
+    let mut ends = Vec::new();
+    for (at, part) in plain.chunks(90_000).enumerate() {
+        object.write(Bytes::copy_from_slice(part)).await.unwrap();
+        if at % 7 == 3 {
+            ends.push((object.checkpoint().await.unwrap().unwrap(), (at + 1) * 90_000));
+        }
+    }
+    let whole = object.finish().await.unwrap();
+    let mut at_once = writer.object(fixed(300)).always_listed(listing);
+    at_once.write(plain.clone().into()).await.unwrap();
+    assert_eq!(at_once.finish().await.unwrap(), whole);
+    writer.flush().await.unwrap();
+    ends.push((whole, plain.len()));
+    for (object, end) in ends {
+        assert!(read(repository.contents(), &object).await == plain[..end], "{end}");
+    }
 }

@@ -166,7 +166,7 @@ impl<'a> Blocks<'a> {
             let extent = self.base.try_next().await?.ok_or(KopiaError::Cancelled)?;
             if self.passed >= blocks.start {
                 let object = ObjectId { is_compressed: extent.is_compressed, ..ObjectId::direct(extent.content) };
-                writer.append(object, BLOCK, 1)?;
+                writer.append(object, BLOCK, 1).await?;
             }
             self.passed += 1;
         }
