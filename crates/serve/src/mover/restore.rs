@@ -135,7 +135,7 @@ fn length_of(device: Option<&SavedDevice>, volume: &AccessPoint) -> Result<Optio
         (None, _) => Ok(None),
         (Some(device), VolumeMode::Filesystem) if device.may_have_files => Err(format!(
             "the data mover velero-block has saved the whole device of the volume, with the file system on it, and this volume is mounted; \
-             nothing was changed. Restore it with Velero, or into a claim with volumeMode: Block; {VOLUME_RESTORE}"
+             nothing was changed. Restore it with a node agent, which fills the device, or into a claim with volumeMode: Block; {VOLUME_RESTORE}"
         )),
         (Some(_), VolumeMode::Filesystem) => Err(format!(
             "it is the snapshot of a block device, and this volume is mounted; nothing was changed. Restore it into a claim with \
