@@ -345,7 +345,10 @@ impl Transfer {
     /// The operating system that its node must have.
     pub(crate) fn node_os(&self) -> NodeOs {
         match &self.request {
-            TransferRequest::DataDownload(spec) if spec.node_os == Some(NodeOs::Windows) => NodeOs::Windows,
+            // Devices are used by Linux only.
+            TransferRequest::DataDownload(spec) if spec.node_os == Some(NodeOs::Windows) && !self.is_in_blocks() => {
+                NodeOs::Windows
+            }
             _ => NodeOs::Linux,
         }
     }
