@@ -8,6 +8,7 @@ mod world;
 
 use crate::config::NodeAgentConfig;
 use crate::exposer::copies::LiveTransfers;
+use crate::fairness::{class_to_attach, full_classes, order};
 use crate::health::Health;
 use crate::kube::Kube;
 use crate::latency::BackupLatency;
@@ -101,6 +102,8 @@ struct Room {
     in_queue: bool,
     /// On this node.
     on_node: bool,
+    /// On nodes that can attach a volume of its storage class, as far as known.
+    attaches: bool,
     /// This agent is the first of those that work: it says of transfers of any node that there is none in the queue.
     tells_of_full_queue: bool,
     /// The time at which a transfer of the cluster last moved something.
@@ -193,7 +196,8 @@ impl Running {
         let mut running = self.world.running_on(&self.agent.settings.node).count();
         let begins = discriminant(&Step::Begin);
         running += self.steps.values().filter(|step| **step == begins).count();
-        let keys: Vec<TransferKey> = self.world.transfers.keys().cloned().collect();
+        let keys = order(self.world.transfers.values());
+        let full_classes = full_classes(self.world.transfers.values());
         let most = self.agent.config.prepare_queue_length;
         let tells_of_full_queue = most.is_some() && self.world.agents_before(&self.agent.settings.node) == 0;
         let (moved_anywhere, moved_here) =
@@ -205,7 +209,9 @@ impl Running {
             }
             let in_queue = most.is_none_or(|length| queued < length as usize);
             let on_node = running < self.agent.concurrency;
-            let room = Room { in_queue, on_node, tells_of_full_queue, moved_anywhere, moved_here };
+            let class = self.world.transfers.get(&key).and_then(class_to_attach);
+            let attaches = class.is_none_or(|class| !full_classes.contains(class));
+            let room = Room { in_queue, on_node, attaches, tells_of_full_queue, moved_anywhere, moved_here };
             let Some(step) = self.decide(&key, room, now) else { continue };
             match &step {
                 Step::Nothing => continue,
@@ -311,6 +317,7 @@ impl Running {
             user_pod,
             lost_user_pod,
             has_queue_room: room.in_queue,
+            waits_for_attachments: !room.attaches,
             has_slot,
             tells_of_full_queue: room.tells_of_full_queue,
             cancel_seen: remembered.cancel_seen,

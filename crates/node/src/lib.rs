@@ -10,6 +10,7 @@ mod attempts;
 mod config;
 mod delivery;
 mod exposer;
+mod fairness;
 mod health;
 mod host_path;
 mod kind;

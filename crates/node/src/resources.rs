@@ -42,6 +42,10 @@ pub(crate) fn attachments() -> ApiResource {
     ApiResource::new("storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment")
 }
 
+pub(crate) fn csi_nodes() -> ApiResource {
+    ApiResource::new("storage.k8s.io", "v1", "csinodes", "CSINode")
+}
+
 pub(crate) fn priority_classes() -> ApiResource {
     ApiResource::new("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass")
 }

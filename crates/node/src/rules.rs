@@ -7,8 +7,9 @@
 
 use crate::attempts::{KilledMover, killed_mover, killed_movers, reasons};
 use crate::exposer::copies::waits_for_copy;
+use crate::fairness::{WAITS_FOR_ATTACHMENT, is_about_attachments};
 use crate::outcome::{self, TransferResult};
-use crate::pod::{PodView, Scheduling};
+use crate::pod::{PodView, Scheduling, is_about_storage};
 use crate::transfer::{Support, Transfer};
 use crate::user_pod::UserPod;
 use jiff::{SignedDuration, Timestamp};
@@ -54,6 +55,8 @@ pub(crate) struct Situation<'a> {
     pub(crate) lost_user_pod: Option<String>,
     /// The queue of transfers that are prepared has room.
     pub(crate) has_queue_room: bool,
+    /// Others of its storage class wait for a node that can attach one more volume.
+    pub(crate) waits_for_attachments: bool,
     /// This node may do one more.
     pub(crate) has_slot: bool,
     /// No other working agent is on a node before this one, by name: of transfers that any node may do it says what they wait for.
@@ -249,6 +252,10 @@ fn new(at: &Situation<'_>) -> Step {
                 let reason = "as many are prepared in the cluster as prepareQueueLength allows".to_owned();
                 note_or_wait(at, reason, at.others_moved_at)
             }
+            _ if at.waits_for_attachments => {
+                let reason = "others of its storage class wait for a node that can attach one more volume".to_owned();
+                note_or_wait(at, reason, at.others_moved_at)
+            }
             _ => Step::Accept,
         },
     }
@@ -329,6 +336,9 @@ fn accepted(at: &Situation<'_>) -> Step {
     // Copies of Secrets may have been waited for before it was made.
     let begun = pod.made.map_or(accepted, |made| made.max(accepted));
     let (since, limit, reason) = match &pod.scheduling {
+        Scheduling::Unschedulable(why) if is_about_attachments(why) => {
+            (begun, PLACE_LIMIT.max(at.prepare_timeout), format!("{WAITS_FOR_ATTACHMENT}: {why}"))
+        }
         Scheduling::Unschedulable(why) if !is_about_storage(why) => {
             (begun, PLACE_LIMIT.max(at.prepare_timeout), format!("its pod waits for a node: {why}"))
         }
@@ -343,15 +353,11 @@ fn accepted(at: &Situation<'_>) -> Step {
     if at.now.duration_since(since) >= limit {
         return Ending::failed(timeout_message(at, &reason));
     }
-    if matches!(pod.scheduling, Scheduling::Unschedulable(_)) && transfer.message != reason {
+    // The nodes that are full may be told behind it.
+    if matches!(pod.scheduling, Scheduling::Unschedulable(_)) && !transfer.message.starts_with(&reason) {
         return Step::Note { message: reason };
     }
     Step::Wait { reason, until: since + limit }
-}
-
-/// Returns true if a pod has no node because of its volume: no other node would help.
-fn is_about_storage(scheduler: &str) -> bool {
-    scheduler.contains("unbound immediate PersistentVolumeClaims") || scheduler.contains("persistentvolumeclaim \"")
 }
 
 fn timeout_message(at: &Situation<'_>, why: &str) -> String {

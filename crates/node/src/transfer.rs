@@ -331,6 +331,14 @@ impl Transfer {
         MovedFiles::parse(self.meta.annotations.get(ANNOTATION_MOVED_FILES)?)
     }
 
+    /// The storage class of the source of an upload.
+    pub(crate) fn storage_class(&self) -> Option<&str> {
+        match &self.request {
+            TransferRequest::DataUpload(spec) => Some(spec.csi_snapshot.as_ref()?.storage_class.as_str()),
+            _ => None,
+        }
+    }
+
     /// The time at which its mover began, or bytes or files were last moved.
     pub(crate) fn moved_at(&self) -> Option<Timestamp> {
         self.meta.annotations.get(ANNOTATION_MOVED_AT)?.parse().ok()

@@ -8,6 +8,7 @@ use crate::exposer::copies::{LiveTransfers, is_about_copy, waits_for_copy};
 use crate::exposer::diagnose::diagnose;
 use crate::exposer::error::ExposeError;
 use crate::exposer::remove::{Removal, remove_all, remove_pod};
+use crate::fairness::{WAITS_FOR_ATTACHMENT, full_nodes};
 use crate::kube::{Kube, ObjectName, is_owned_by, text, uid};
 use crate::resources;
 use crate::rules::{Ending, Step};
@@ -68,7 +69,10 @@ impl Actor {
             Step::Begin => self.store(transfer, patch::begin(transfer, self.now)).await,
             Step::RequestCancel { message } => self.store(transfer, patch::request_cancel(transfer, &message)).await,
             Step::ShowCanceling => self.store(transfer, patch::show_canceling(transfer)).await,
-            Step::Note { message } => self.store(transfer, patch::note(transfer, &message)).await,
+            Step::Note { message } => {
+                let message = self.with_full_nodes(message).await;
+                self.store(transfer, patch::note(transfer, &message)).await
+            }
             Step::NoteOthers { moved } => self.store(transfer, patch::note_others(transfer, moved)).await,
             Step::Report => self.report(transfer).await,
             Step::Deliver { result, since } => Box::pin(self.deliver(transfer, &result, since)).await,
@@ -119,6 +123,22 @@ impl Actor {
             },
             Err(e) if e.is_conflict() => Ok(Acted::Waits("it has changed meanwhile".to_owned(), SOON)),
             Err(e) => Err(e),
+        }
+    }
+
+    /// Adds the nodes that are full to the reason of a wait for an attachment. Who may not see them is told the reason alone.
+    async fn with_full_nodes(&self, message: String) -> String {
+        if !message.starts_with(WAITS_FOR_ATTACHMENT) {
+            return message;
+        }
+        let nodes = self.kube.list(resources::csi_nodes(), None, "", "").await;
+        let attached = self.kube.list(resources::attachments(), None, "", "").await;
+        match (nodes, attached) {
+            (Ok(nodes), Ok(attached)) => match full_nodes(&nodes, &attached) {
+                Some(full) => format!("{message}; {full}"),
+                None => message,
+            },
+            _ => message,
         }
     }
 

@@ -34,3 +34,22 @@ fn one_that_waits_for_others_notes_every_ten_minutes_that_they_move() {
         }
     }
 }
+
+#[test]
+fn one_whose_node_cannot_attach_more_says_so_and_others_of_its_class_wait() {
+    let why = "0/3 nodes are available: 3 node(s) exceed max volume count.";
+    let condition = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": why});
+    let pod = pod(json!({"phase": "Pending", "conditions": [condition]}));
+    let reason = format!("its pod waits for a place to attach its volume: {why}");
+    let told = |message: &str| {
+        let transfer = transfer(TransferKind::DataUpload, "Accepted", json!({"status": {"message": message}}));
+        next_step(&Situation { pod: Some(&pod), ..situation(&transfer) })
+    };
+    assert_eq!(told(""), note(&reason));
+    // It may take as long as the wait for a node.
+    let full = format!("{reason}; n1 has 25 of 25 volumes of csi.local");
+    assert!(matches!(told(&full), Step::Wait { until, .. } if until > now() + SignedDuration::from_hours(3)));
+    let new = transfer(TransferKind::DataUpload, "New", json!({}));
+    let waits = Situation { waits_for_attachments: true, ..situation(&new) };
+    assert_eq!(next_step(&waits), note("others of its storage class wait for a node that can attach one more volume"));
+}

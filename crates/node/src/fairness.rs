@@ -1,0 +1,225 @@
+//! The order in which transfers that wait are taken, and the places for volumes that nodes have. Pure.
+//!
+//! The bytes of each backup and restore that are being moved are compared: the one with the fewest is next, so that a large one holds
+//! up no small one. Within one the oldest transfer is next.
+
+use crate::kube::text;
+use crate::transfer::{Transfer, TransferKey};
+use jiff::Timestamp;
+use lifeboat_api::DataPathPhase;
+use serde_json::Value;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
+
+/// The beginning of the reason of a wait for an attachment.
+pub(crate) const WAITS_FOR_ATTACHMENT: &str = "its pod waits for a place to attach its volume";
+/// The bytes of a volume whose size is not known.
+const ASSUMED: u64 = 1 << 30;
+/// The most nodes that are named.
+const MOST_NODES: usize = 5;
+
+/// The keys of all transfers: those that wait for a place come last, in the order in which they are to have one.
+pub(crate) fn order<'a>(transfers: impl Iterator<Item = &'a Transfer>) -> Vec<TransferKey> {
+    let (mut others, mut waiting) = (Vec::new(), BTreeMap::<u8, Vec<Waiting>>::new());
+    let mut moving = BTreeMap::<&str, u64>::new();
+    for transfer in transfers {
+        let place = match transfer.phase {
+            DataPathPhase::Prepared => 0,
+            DataPathPhase::New => 1,
+            phase => {
+                if phase == DataPathPhase::InProgress {
+                    let bytes = moving.entry(owner_of(transfer)).or_default();
+                    *bytes = bytes.saturating_add(size_of(transfer));
+                }
+                others.push(transfer.key());
+                continue;
+            }
+        };
+        waiting.entry(place).or_default().push(Waiting::of(transfer));
+    }
+    others.extend(waiting.into_values().flat_map(|waiting| fair(waiting, &moving)));
+    others
+}
+
+/// A transfer that waits for a place.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Waiting<'a> {
+    made: Option<Timestamp>,
+    key: TransferKey,
+    owner: &'a str,
+    bytes: u64,
+}
+
+impl<'a> Waiting<'a> {
+    fn of(transfer: &'a Transfer) -> Self {
+        let made = transfer.meta.creation_timestamp.map(lifeboat_api::Time::timestamp);
+        Self { made, key: transfer.key(), owner: owner_of(transfer), bytes: size_of(transfer) }
+    }
+}
+
+/// The UID of the backup or restore of a transfer.
+fn owner_of(transfer: &Transfer) -> &str {
+    transfer.meta.owner_references.first().map_or(transfer.meta.name.as_str(), |owner| &owner.uid)
+}
+
+fn size_of(transfer: &Transfer) -> u64 {
+    let known = transfer.snapshot_size().max(transfer.progress.total_bytes);
+    u64::try_from(known).ok().filter(|bytes| *bytes > 0).unwrap_or(ASSUMED)
+}
+
+/// The order in which transfers are taken, while so many bytes of each owner are being moved.
+fn fair<'a>(mut waiting: Vec<Waiting<'a>>, moving: &BTreeMap<&'a str, u64>) -> Vec<TransferKey> {
+    waiting.sort();
+    let mut queues = BTreeMap::<&str, VecDeque<Waiting<'_>>>::new();
+    for one in waiting {
+        queues.entry(one.owner).or_default().push_back(one);
+    }
+    let loads = queues.iter().filter_map(|(owner, queue)| {
+        let load = moving.get(owner).copied().unwrap_or_default();
+        Some(Reverse((load, queue.front()?.clone())))
+    });
+    let mut next: BinaryHeap<Reverse<(u64, Waiting<'_>)>> = loads.collect();
+    let mut ordered = Vec::new();
+    while let Some(Reverse((load, one))) = next.pop() {
+        if let Some(queue) = queues.get_mut(one.owner) {
+            queue.pop_front();
+            if let Some(after) = queue.front() {
+                next.push(Reverse((load.saturating_add(one.bytes), after.clone())));
+            }
+        }
+        ordered.push(one.key);
+    }
+    ordered
+}
+
+/// Returns true if the scheduler says that nodes have as many volumes as their CSI drivers allow.
+pub(crate) fn is_about_attachments(scheduler: &str) -> bool {
+    scheduler.contains("exceed max volume count")
+}
+
+/// The storage class of the volume of an upload, whose nodes have to attach it.
+pub(crate) fn class_to_attach(transfer: &Transfer) -> Option<&str> {
+    transfer.storage_class().filter(|class| !class.is_empty())
+}
+
+/// The storage classes of which a volume waits for an attachment: more of them would only wait too.
+pub(crate) fn full_classes<'a>(transfers: impl Iterator<Item = &'a Transfer>) -> BTreeSet<String> {
+    let waits = |transfer: &&Transfer| {
+        transfer.phase == DataPathPhase::Accepted && transfer.message.starts_with(WAITS_FOR_ATTACHMENT)
+    };
+    transfers.filter(waits).filter_map(class_to_attach).map(str::to_owned).collect()
+}
+
+/// The nodes on which a CSI driver has as many volumes as it allows there, for people; `None` where there are none.
+pub(crate) fn full_nodes(csi_nodes: &[Value], attachments: &[Value]) -> Option<String> {
+    let mut attached = BTreeMap::<(&str, &str), u64>::new();
+    for one in attachments {
+        *attached.entry((text(one, &["spec", "nodeName"]), text(one, &["spec", "attacher"]))).or_default() += 1;
+    }
+    let mut full = Vec::new();
+    for node in csi_nodes {
+        let name = text(node, &["metadata", "name"]);
+        for driver in node["spec"]["drivers"].as_array().into_iter().flatten() {
+            let (of, limit) = (text(driver, &["name"]), driver["allocatable"]["count"].as_u64());
+            let used = attached.get(&(name, of)).copied().unwrap_or_default();
+            if let Some(limit) = limit.filter(|limit| used >= *limit) {
+                full.push(format!("{name} has {used} of {limit} volumes of {of}"));
+            }
+        }
+    }
+    let more = full.len().saturating_sub(MOST_NODES);
+    full.truncate(MOST_NODES);
+    if more > 0 {
+        full.push(format!("and {more} more"));
+    }
+    (!full.is_empty()).then(|| full.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transfer::TransferKind;
+    use serde_json::json;
+
+    /// A transfer of an owner, made at a second; a size of 0 is not known.
+    fn transfer(name: &str, owner: &str, phase: &str, made: i64, bytes: u64) -> Transfer {
+        let at = Timestamp::from_second(made).unwrap().to_string();
+        let owners = json!([{"apiVersion": "velero.io/v1", "kind": "Restore", "name": owner, "uid": owner}]);
+        let object = json!({
+            "metadata": {"name": name, "creationTimestamp": at, "ownerReferences": owners},
+            "spec": {"targetVolume": {"namespace": "shop", "pvc": name}, "snapshotSize": bytes},
+            "status": {"phase": phase},
+        });
+        Transfer::parse(TransferKind::DataDownload, object.to_string().as_bytes()).unwrap()
+    }
+
+    fn names(transfers: &[Transfer]) -> Vec<String> {
+        order(transfers.iter()).into_iter().map(|key| key.name).collect()
+    }
+
+    #[test]
+    fn a_large_backup_holds_up_no_small_one() {
+        let mut all = vec![transfer("a-runs", "large", "InProgress", 0, 100)];
+        all.extend((1..4).map(|n| transfer(&format!("b{n}"), "large", "Prepared", n, 50)));
+        all.extend((5..7).map(|n| transfer(&format!("c{n}"), "small", "Prepared", n, 60)));
+        all.push(transfer("d", "late", "New", 9, 1));
+        assert_eq!(names(&all), ["a-runs", "c5", "c6", "b1", "b2", "b3", "d"]);
+        // Without a known size each counts the same.
+        let all = [("x1", "one", 1), ("x2", "one", 2), ("y", "two", 3)];
+        let all = all.map(|(name, owner, made)| transfer(name, owner, "New", made, 0));
+        assert_eq!(names(&all), ["x1", "y", "x2"]);
+    }
+
+    #[test]
+    fn no_owner_gets_ahead_of_another_by_more_than_one_volume() {
+        let mut seed = 7_u64;
+        let mut below = |most: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) % most
+        };
+        for history in 0..300 {
+            let all: Vec<Transfer> = (0..below(20))
+                .map(|n| {
+                    let (owner, made, bytes) = (format!("o{}", below(4)), below(10) as i64, 1 + below(100));
+                    transfer(&format!("t{n}"), &owner, ["New", "InProgress"][below(4) as usize / 3], made, bytes)
+                })
+                .collect();
+            let of = |name: &str| all.iter().find(|one| one.meta.name == name).unwrap();
+            let ordered: Vec<&Transfer> = names(&all).iter().map(|name| of(name)).collect();
+            assert_eq!(ordered.len(), all.len(), "history {history}: each has its place");
+            let moving = ordered.iter().take_while(|one| one.phase == DataPathPhase::InProgress).count();
+            let (begun, waiting) = ordered.split_at(moving);
+            let mut loads = BTreeMap::<&str, u64>::new();
+            begun.iter().for_each(|one| *loads.entry(owner_of(one)).or_default() += size_of(one));
+            for (at, one) in waiting.iter().enumerate() {
+                let load = |one: &Transfer| loads.get(owner_of(one)).copied().unwrap_or_default();
+                for other in &waiting[at..] {
+                    assert!(load(one) <= load(other), "history {history}: {} goes before its turn", one.meta.name);
+                    if owner_of(one) == owner_of(other) {
+                        let made = |one: &Transfer| one.meta.creation_timestamp.map(lifeboat_api::Time::timestamp);
+                        assert!(made(one) <= made(other), "history {history}");
+                    }
+                }
+                *loads.entry(owner_of(one)).or_default() += size_of(one);
+            }
+        }
+    }
+
+    #[test]
+    fn nodes_with_as_many_volumes_as_their_driver_allows_are_named() {
+        let node = |name: &str, limit: Value| {
+            let drivers = json!([{"name": "csi.local", "allocatable": {"count": limit}}, {"name": "other"}]);
+            json!({"metadata": {"name": name}, "spec": {"drivers": drivers}})
+        };
+        let attached = |node: &str| json!({"spec": {"nodeName": node, "attacher": "csi.local"}});
+        let nodes = [node("n1", json!(2)), node("n2", json!(2)), node("n3", json!(null))];
+        let all = [attached("n1"), attached("n1"), attached("n2"), attached("n3")];
+        assert_eq!(full_nodes(&nodes, &all).as_deref(), Some("n1 has 2 of 2 volumes of csi.local"));
+        assert_eq!(full_nodes(&nodes, &all[2..]), None);
+        let many: Vec<Value> = (0..7).map(|n| node(&format!("m{n}"), json!(0))).collect();
+        let told = full_nodes(&many, &[]).unwrap();
+        assert!(told.starts_with("m0 has 0 of 0 volumes of csi.local, ") && told.ends_with(", and 2 more"), "{told}");
+        let scheduler = "0/3 nodes are available: 3 node(s) exceed max volume count. preemption: not helpful";
+        assert!(is_about_attachments(scheduler) && !is_about_attachments("3 Insufficient cpu"));
+    }
+}
