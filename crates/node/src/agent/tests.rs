@@ -1,5 +1,6 @@
 mod attempts;
 mod backups;
+mod configured;
 mod deliveries;
 mod ground;
 mod uploads;

@@ -96,6 +96,13 @@ async fn a_first_repository_is_made_with_a_random_password() {
     let keys =
         ground.bucket.list(ListOptions { prefix: "kopia/shop/".into(), ..ListOptions::default() }).await.unwrap();
     assert!(keys.entries.len() > 2, "{keys:?}");
+    // The schedule that the maintenance of the repository follows.
+    let (blobs, password) =
+        (blobs_of(ground.bucket.clone(), "shop"), Password::new("BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcH".into()));
+    let opened =
+        lifeboat_repository::open(blobs, password, super::open::writer_options(&ground.context).open).await.unwrap();
+    let full = opened.maintenance_parameters().await.unwrap().full;
+    assert_eq!(full.interval, 12 * 3600 * 1_000_000_000);
     // Looked at again it is as it was, with the same password.
     let before = ground.repository.clone();
     assert_eq!(ground.prepare().await, READY);

@@ -88,21 +88,25 @@ impl Ground {
         }
     }
 
-    /// Starts an agent.
-    pub(super) fn agent(&mut self) {
-        let later = Arc::clone(&self.later);
-        let clock: Clock = Arc::new(move || Timestamp::now() + *later.lock().unwrap());
-        let settings = AgentSettings {
+    /// The settings of an agent.
+    pub(super) fn settings(&self) -> AgentSettings {
+        AgentSettings {
             node: NODE.to_owned(),
             namespace: "velero".to_owned(),
             resource_timeout: Duration::from_secs(600),
             prepare_timeout: Duration::from_secs(1800),
             host_root: self.host_root.path().to_owned(),
             cache_limit_mb: 5000,
-        };
+        }
+    }
+
+    /// Starts an agent.
+    pub(super) fn agent(&mut self) {
+        let later = Arc::clone(&self.later);
+        let clock: Clock = Arc::new(move || Timestamp::now() + *later.lock().unwrap());
         let agent = Agent {
             cluster: self.kube.0.clone(),
-            settings,
+            settings: self.settings(),
             config: self.config.clone(),
             concurrency: self.concurrency,
             clock,
