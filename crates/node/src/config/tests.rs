@@ -113,6 +113,14 @@ fn a_wrong_value_is_warned_of_and_the_default_holds() {
             "cachePVC has no storageClass: it is ignored",
         ),
         (
+            json!({"backupPVC": {"fast": {"spcNoRelabeling": true}}}),
+            NodeAgentConfig {
+                backup_claims: [("fast".to_owned(), BackupClaim::default())].into(),
+                ..NodeAgentConfig::default()
+            },
+            "backupPVC of fast: spcNoRelabeling is ignored without readOnly",
+        ),
+        (
             json!({"loadConcurrencies": {}}),
             NodeAgentConfig::default(),
             "the key loadConcurrencies is not known and has no effect",
