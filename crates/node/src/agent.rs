@@ -7,7 +7,6 @@ mod patch;
 mod world;
 
 use crate::config::NodeAgentConfig;
-use crate::exposer::copies::LiveTransfers;
 use crate::fairness::{class_to_attach, full_classes, order};
 use crate::health::Health;
 use crate::kube::Kube;
@@ -34,7 +33,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
-use world::{Change, Mirrored, World};
+use world::{Change, Mirrored, OtherTransfers, World};
 
 /// Changes waiting to be seen.
 const WAITING: usize = 256;
@@ -202,7 +201,7 @@ impl Running {
         let tells_of_full_queue = most.is_some() && self.world.agents_before(&self.agent.settings.node) == 0;
         let (moved_anywhere, moved_here) =
             (self.world.moved_at(None), self.world.moved_at(Some(&self.agent.settings.node)));
-        let mut live = None;
+        let mut others = None;
         for key in keys {
             if self.steps.contains_key(&key) || self.steps.len() >= MOST_STEPS {
                 continue;
@@ -227,7 +226,7 @@ impl Running {
                 self.wake_at(until);
                 continue;
             }
-            self.start(key, step, now, &mut live);
+            self.start(key, step, now, &mut others);
         }
     }
 
@@ -235,18 +234,18 @@ impl Running {
         self.next = self.next.min(at);
     }
 
-    fn start(&mut self, key: TransferKey, step: Step, now: Timestamp, live: &mut Option<LiveTransfers>) {
+    fn start(&mut self, key: TransferKey, step: Step, now: Timestamp, others: &mut Option<OtherTransfers>) {
         let Some(transfer) = self.world.transfers.get(&key).cloned() else { return };
-        // Only these ask who else uses a copy.
-        let live = match step {
-            Step::Expose | Step::CleanUp => live.get_or_insert_with(|| self.world.live()).clone(),
-            _ => LiveTransfers::default(),
+        // Only these ask for the others.
+        let others = match step {
+            Step::Expose | Step::CleanUp => others.get_or_insert_with(|| self.world.others()).clone(),
+            _ => OtherTransfers::default(),
         };
         let actor = Actor {
             kube: Kube(self.agent.cluster.clone()),
             settings: self.agent.settings.clone(),
             config: self.agent.config.clone(),
-            live,
+            others,
             now,
         };
         let kind = discriminant(&step);

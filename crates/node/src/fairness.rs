@@ -15,6 +15,8 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 pub(crate) const WAITS_FOR_ATTACHMENT: &str = "its pod waits for a place to attach its volume";
 /// The bytes of a volume whose size is not known.
 const ASSUMED: u64 = 1 << 30;
+/// The most nodes that movers are kept away from.
+const MOST_BUSY: usize = 20;
 /// The most nodes that are named.
 const MOST_NODES: usize = 5;
 
@@ -90,6 +92,31 @@ fn fair<'a>(mut waiting: Vec<Waiting<'a>>, moving: &BTreeMap<&'a str, u64>) -> V
         ordered.push(one.key);
     }
     ordered
+}
+
+/// A node on which movers have bytes to move.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct BusyNode {
+    pub(crate) node: String,
+    /// The weight of the preference for other nodes, from 1 to 100.
+    pub(crate) weight: u64,
+}
+
+/// The nodes with the most bytes that are still to be moved there, the busiest first. The next movers rather go elsewhere.
+pub(crate) fn busy_nodes<'a>(transfers: impl Iterator<Item = &'a Transfer>) -> Vec<BusyNode> {
+    let mut left = BTreeMap::<&str, u64>::new();
+    let is_there = |transfer: &&Transfer| matches!(transfer.phase, DataPathPhase::Prepared | DataPathPhase::InProgress);
+    for transfer in transfers.filter(is_there).filter(|transfer| !transfer.node.is_empty()) {
+        let done = u64::try_from(transfer.progress.bytes_done).unwrap_or_default();
+        let bytes = left.entry(&transfer.node).or_default();
+        *bytes = bytes.saturating_add(size_of(transfer).saturating_sub(done));
+    }
+    let most = left.values().copied().max().unwrap_or_default();
+    let mut nodes: Vec<(u64, &str)> = left.into_iter().map(|(node, bytes)| (bytes, node)).collect();
+    nodes.sort_by(|a, b| b.cmp(a));
+    let weight = |bytes: u64| u64::try_from(u128::from(bytes) * 100 / u128::from(most)).unwrap_or(100).max(1);
+    let busy = nodes.into_iter().filter(|(bytes, _)| *bytes > 0).take(MOST_BUSY);
+    busy.map(|(bytes, node)| BusyNode { node: node.to_owned(), weight: weight(bytes) }).collect()
 }
 
 /// Returns true if the scheduler says that nodes have as many volumes as their CSI drivers allow.
@@ -203,6 +230,27 @@ mod tests {
                 *loads.entry(owner_of(one)).or_default() += size_of(one);
             }
         }
+    }
+
+    #[test]
+    fn the_next_mover_rather_goes_where_fewer_bytes_are_left() {
+        let on = |name: &str, phase: &str, node: &str, done: i64, bytes: u64| {
+            let mut one = transfer(name, "r", phase, 0, bytes);
+            (one.node, one.progress.bytes_done) = (node.to_owned(), done);
+            one
+        };
+        let all = [
+            on("a", "InProgress", "n1", 100, 1100),
+            on("b", "Prepared", "n2", 0, 200),
+            on("c", "InProgress", "n2", 50, 100),
+            on("d", "InProgress", "n3", 100, 100),
+            on("e", "InProgress", "n4", 0, 5),
+            on("f", "Completed", "n5", 0, 5000),
+            on("g", "New", "", 0, 5000),
+        ];
+        let busy = |node: &str, weight| BusyNode { node: node.to_owned(), weight };
+        assert_eq!(busy_nodes(all.iter()), [busy("n1", 100), busy("n2", 25), busy("n4", 1)]);
+        assert!(busy_nodes(std::iter::empty()).is_empty());
     }
 
     #[test]

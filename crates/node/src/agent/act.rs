@@ -1,10 +1,11 @@
 //! Performs the steps of transfers. Each can be repeated: what it makes may be there, and what it removes gone.
 
 use crate::agent::patch;
+use crate::agent::world::OtherTransfers;
 use crate::attempts::KilledMover;
 use crate::config::NodeAgentConfig;
 use crate::exposer::common::Exposer;
-use crate::exposer::copies::{LiveTransfers, is_about_copy, waits_for_copy};
+use crate::exposer::copies::{is_about_copy, waits_for_copy};
 use crate::exposer::diagnose::diagnose;
 use crate::exposer::error::ExposeError;
 use crate::exposer::remove::{Removal, remove_all, remove_pod};
@@ -51,8 +52,7 @@ pub(super) struct Actor {
     pub(super) kube: Kube,
     pub(super) settings: AgentSettings,
     pub(super) config: NodeAgentConfig,
-    /// The transfers that are known to go on.
-    pub(super) live: LiveTransfers,
+    pub(super) others: OtherTransfers,
     /// The time of the decision.
     pub(super) now: Timestamp,
 }
@@ -114,7 +114,7 @@ impl Actor {
     async fn clean_up(&self, transfer: &Transfer) -> Result<Acted, ClusterError> {
         let limit = SignedDuration::try_from(self.settings.resource_timeout).unwrap_or(SignedDuration::MAX);
         let may_wait = transfer.completed.is_some_and(|at| self.now.duration_since(at.timestamp()) < limit);
-        match remove_all(&self.kube, transfer, may_wait, &self.live).await {
+        match remove_all(&self.kube, transfer, may_wait, &self.others.live).await {
             Ok(Removal::Done { left }) => self.store(transfer, patch::remove_finalizer(transfer, &left)).await,
             Ok(Removal::Waits(reason)) => Ok(Acted::Waits(reason, SOON)),
             Ok(Removal::Left { left, reason }) => match patch::note_left(transfer, &left) {
@@ -198,7 +198,8 @@ impl Actor {
 
     async fn expose(&self, transfer: &Transfer) -> Result<Acted, ClusterError> {
         let (kube, settings, config) = (&self.kube, &self.settings, &self.config);
-        let exposer = Exposer { kube, settings, config, live: &self.live };
+        let OtherTransfers { live, busy } = &self.others;
+        let exposer = Exposer { kube, settings, config, live, busy };
         match exposer.expose(transfer).await {
             // The mirror shows the pod.
             Ok(()) => Ok(Acted::Waits("its pod was made".to_owned(), LOOK_AGAIN)),

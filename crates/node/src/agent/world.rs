@@ -1,6 +1,7 @@
 //! Transfers and pods as they were last seen.
 
 use crate::exposer::copies::LiveTransfers;
+use crate::fairness::{BusyNode, busy_nodes};
 use crate::pod::PodView;
 use crate::transfer::{Transfer, TransferKey, TransferKind};
 use bytes::Bytes;
@@ -30,6 +31,13 @@ pub(super) enum Mirrored {
 pub(super) struct Change {
     pub(super) of: Mirrored,
     pub(super) what: MirrorEvent,
+}
+
+/// The facts about the other transfers that a step for one needs.
+#[derive(Clone, Debug, Default)]
+pub(super) struct OtherTransfers {
+    pub(super) live: LiveTransfers,
+    pub(super) busy: Arc<[BusyNode]>,
 }
 
 /// Everything that was seen. Transfers that have ended and own nothing more are not kept.
@@ -97,9 +105,11 @@ impl World {
         }
     }
 
-    /// The UIDs of all transfers, which go on or still have to clean up.
-    pub(super) fn live(&self) -> LiveTransfers {
-        Arc::new(self.transfers.values().map(|transfer| transfer.meta.uid.clone()).collect())
+    /// The facts about all transfers that a step for one of them needs.
+    pub(super) fn others(&self) -> OtherTransfers {
+        // All that are kept go on, or still have to clean up.
+        let live = self.transfers.values().map(|transfer| transfer.meta.uid.clone()).collect();
+        OtherTransfers { live: Arc::new(live), busy: busy_nodes(self.transfers.values()).into() }
     }
 
     /// The pod of a transfer.

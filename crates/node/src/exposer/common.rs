@@ -7,6 +7,7 @@ use crate::exposer::error::ExposeError;
 use crate::exposer::make::ensure;
 use crate::exposer::placement::{AllowedNodes, Placement};
 use crate::exposer::pod::{MoverVolume, PodParts, mover_pod};
+use crate::fairness::BusyNode;
 use crate::kube::Kube;
 use crate::resources;
 use crate::settings::AgentSettings;
@@ -23,6 +24,8 @@ pub(crate) struct Exposer<'a> {
     pub(crate) config: &'a NodeAgentConfig,
     /// The transfers that are known to go on.
     pub(crate) live: &'a LiveTransfers,
+    /// The nodes with bytes to move.
+    pub(crate) busy: &'a [BusyNode],
 }
 
 impl Exposer<'_> {

@@ -105,7 +105,7 @@ impl Exposer<'_> {
                 // Nobody else has asked where that pod may run.
                 let first = pods.first().filter(|_| !ignores_pods);
                 let of_pod = first.map(MoverPlacement::of_pod).unwrap_or_default();
-                Placement::Any(AllowedNodes { selector, of_pod, ..AllowedNodes::default() })
+                Placement::Any(AllowedNodes { selector, of_pod, busy: self.busy.to_vec(), ..AllowedNodes::default() })
             }
         };
         let user = self.user_of_claim([namespace, name], &pods, false)?;

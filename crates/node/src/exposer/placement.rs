@@ -1,5 +1,6 @@
 //! The nodes on which a mover may run. Pure.
 
+use crate::fairness::BusyNode;
 use lifeboat_api::LabelSelector;
 use lifeboat_api::well_known::LABEL_EXPOSER_POD_GROUP;
 use lifeboat_volume::mover_pod::MoverPlacement;
@@ -25,6 +26,8 @@ pub(crate) struct AllowedNodes {
     pub(crate) topology: Vec<Value>,
     /// Nodes that are left out.
     pub(crate) avoided: Vec<String>,
+    /// Nodes with bytes to move, to which others are preferred.
+    pub(crate) busy: Vec<BusyNode>,
     /// The rules of the pod that is to mount the volume, which has to reach it.
     pub(crate) of_pod: MoverPlacement,
 }
@@ -62,6 +65,16 @@ pub(super) fn place(placement: &Placement, group: Option<&str>, is_windows: bool
     spec["affinity"] = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
         "nodeSelectorTerms": terms,
     }}});
+    if let Placement::Any(AllowedNodes { busy, .. }) = placement
+        && !busy.is_empty()
+    {
+        let preference = |BusyNode { node, weight }: &BusyNode| {
+            let other = json!({"key": "kubernetes.io/hostname", "operator": "NotIn", "values": [node]});
+            json!({"weight": weight, "preference": {"matchExpressions": [other]}})
+        };
+        let preferences: Vec<Value> = busy.iter().map(preference).collect();
+        spec["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"] = json!(preferences);
+    }
     if let Some(group) = group {
         spec["topologySpreadConstraints"] = json!([{
             "maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway",

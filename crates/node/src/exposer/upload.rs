@@ -50,6 +50,7 @@ impl Exposer<'_> {
                 (Some(volume), true) => self.nodes_of(text(volume, &["metadata", "name"])).await?,
                 _ => Vec::new(),
             },
+            busy: self.busy.to_vec(),
             ..AllowedNodes::default()
         };
         let template = self.template(os).await?;

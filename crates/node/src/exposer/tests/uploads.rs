@@ -2,8 +2,9 @@ use super::{config, download, pod_of, upload};
 use crate::config::{BackupClaim, NodeAgentConfig};
 use crate::exposer::backup_claim::{SnapshotSource, VolumeUsers, backup_claim, os_of, topology};
 use crate::exposer::moved_snapshot::MovedSnapshot;
-use crate::exposer::placement::{AllowedNodes, Placement};
+use crate::exposer::placement::{AllowedNodes, Placement, place};
 use crate::exposer::pod::MoverVolume;
+use crate::fairness::BusyNode;
 use lifeboat_api::NodeOs;
 use serde_json::{Value, json};
 
@@ -161,4 +162,17 @@ fn the_system_of_an_uploads_node_follows_from_who_uses_the_volume() {
     ] {
         assert_eq!(os_of(VolumeUsers { is_block, nodes: &nodes, class }), expected);
     }
+}
+
+#[test]
+fn a_mover_rather_goes_to_a_node_with_fewer_bytes_to_move() {
+    let busy = [("n1", 100), ("n2", 25)].map(|(node, weight)| BusyNode { node: node.to_owned(), weight }).to_vec();
+    let mut spec = json!({});
+    place(&Placement::Any(AllowedNodes { busy, ..AllowedNodes::default() }), None, false, &mut spec);
+    let preference = |node: &str, weight: u64| {
+        let other = json!({"key": "kubernetes.io/hostname", "operator": "NotIn", "values": [node]});
+        json!({"weight": weight, "preference": {"matchExpressions": [other]}})
+    };
+    let expected = json!([preference("n1", 100), preference("n2", 25)]);
+    assert_eq!(spec["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"], expected);
 }
