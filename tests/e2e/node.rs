@@ -10,8 +10,6 @@ mod hooks;
 mod installed;
 mod local_volumes;
 mod long;
-mod migration;
-mod mover_rights;
 mod movers;
 mod place;
 mod protect_files;

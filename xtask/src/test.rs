@@ -38,7 +38,8 @@ pub(crate) fn all() -> Result<()> {
          object of 1 GiB through a plugin, commands and servers killed at random requests, servers that make 500 backups while they are killed, \
          two clusters on one bucket that take other random steps, the oldest and the newest kubectl on a sandbox, older versions of kopia, \
          a dashboard on a backup, Velero's server and node agent in turn with ours, a bucket that is away for over three minutes \
-         while volumes move, {HISTORIES} histories of kills of mover, node agent and server meanwhile"
+         while volumes move, an evicted mover, a missing image, a full node and another password meanwhile, volumes that come to another \
+         installation, settings of the node agent in the pods of movers, {HISTORIES} histories of kills of mover, node agent and server meanwhile"
     );
     Ok(())
 }

@@ -195,9 +195,7 @@ fn transfers_outlive_a_slow_bucket_and_tell_of_a_full_one() {
 }
 
 /// A pod that is evicted is replaced. An image that is not there, a node without room and another password are told, and what comes after goes well.
-#[test]
-#[ignore = "needs a node: make test-node"]
-fn transfers_tell_of_image_room_and_password_and_outlive_an_eviction() {
+pub(super) fn meet_faults_of_pods_and_password() {
     let ground = FaultyGround::start("told");
     let place = &ground.place;
     ground.fill();

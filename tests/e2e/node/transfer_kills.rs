@@ -16,7 +16,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 /// Histories of `make test-node`; `LIFEBOAT_KILLS` asks for more, and other ones.
-const HISTORIES: u64 = 3;
+const HISTORIES: u64 = 2;
 /// The last state of an operation, by number, from which on something is killed.
 const STATES: u64 = 9;
 /// The longest time after that state, in milliseconds.

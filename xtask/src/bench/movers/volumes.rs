@@ -1,4 +1,4 @@
-//! One volume after the other: many small files, and one large file, by both sides.
+//! Single volumes by both sides: many small files, and one large file.
 
 use super::ground::{BUCKET, Ground};
 use super::transfers::MovedVolume;

@@ -1,8 +1,8 @@
 //! Volumes that come to an installation which never saw them: their files, and the data of their snapshots, lie in the bucket alone.
 
-use super::movers::install;
-use super::place::Place;
-use super::transfer_kills::{last_words, left};
+use crate::node::movers::install;
+use crate::node::place::Place;
+use crate::node::transfer_kills::{last_words, left};
 use crate::support::{comes_to_be, eventually, gunzip_json};
 use serde_json::{Value, json};
 
@@ -59,7 +59,7 @@ fn look(place: &Place) -> String {
 /// scenario: Migration, FSBackup
 /// scenario: ResourceFiltering, ResourcePolicies, FSBackup
 #[test]
-#[ignore = "needs a node: make test-node"]
+#[ignore = "needs a node: make test-long"]
 fn volumes_come_to_an_installation_that_never_saw_them() {
     let mut place = Place::start("migrated");
     install(&place, &["--use-node-agent"]);

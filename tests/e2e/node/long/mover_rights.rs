@@ -1,8 +1,8 @@
 //! Settings of the node agent, as they are seen in the pods of movers, and the owners and modes that come back through these pods.
 
-use super::movers::{install, listed};
-use super::place::Place;
-use super::transfer_kills::{last_words, left};
+use crate::node::movers::{install, listed};
+use crate::node::place::Place;
+use crate::node::transfer_kills::{last_words, left};
 use crate::support::{comes_to_be, comes_to_be_within, gunzip_json};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -109,7 +109,7 @@ fn is_deleted_with_its_repositories(place: &Place, location: &str) {
 /// scenario: RetainPV, FSBackup
 /// scenario: UploaderConfig
 #[test]
-#[ignore = "needs a node: make test-node"]
+#[ignore = "needs a node: make test-long"]
 fn privileged_movers_bring_files_of_two_locations_back_as_they_were() {
     let place = start("rights", &json!({"privilegedFsBackup": true}));
     let (ground, bed) = (&place.ground, &place.ground.bed);
@@ -174,7 +174,7 @@ fn has_user_namespaces(place: &Place) -> bool {
 /// scenario: NodeAgentConfig, CachePVC
 /// scenario: NodeAgentConfig, LoadAffinity
 #[test]
-#[ignore = "needs a node: make test-node"]
+#[ignore = "needs a node: make test-long"]
 fn movers_run_where_settings_say_with_a_cache_and_users_of_their_own() {
     let chosen = json!([{"nodeSelector": {"matchLabels": {NODE.0: NODE.1}}}]);
     let settings = json!({"loadAffinity": chosen, "cachePVC": {"storageClass": "csi"}});
