@@ -39,7 +39,7 @@ pub(crate) fn all() -> Result<()> {
          two clusters on one bucket that take other random steps, the oldest and the newest kubectl on a sandbox, older versions of kopia, \
          a dashboard on a backup, Velero's server and node agent in turn with ours, a bucket that is away for over three minutes \
          while volumes move, an evicted mover, a missing image, a full node and another password meanwhile, volumes that come to another \
-         installation, settings of the node agent in the pods of movers, {HISTORIES} histories of kills of mover, node agent and server meanwhile"
+         installation, two that write one repository, settings of the node agent in the pods of movers, {HISTORIES} histories of kills of mover, node agent and server meanwhile"
     );
     Ok(())
 }

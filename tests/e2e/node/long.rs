@@ -4,4 +4,5 @@ mod bucket_away;
 mod migration;
 mod mover_rights;
 mod pod_faults;
+mod two_installations;
 mod velero;
