@@ -37,9 +37,7 @@ pub(crate) fn all() -> Result<()> {
         "-- deferred to make test-long: plugins that people use ({plugins}), first calls of a plugin under the detector of races, an \
          object of 1 GiB through a plugin, commands and servers killed at random requests, servers that make 500 backups while they are killed, \
          two clusters on one bucket that take other random steps, the oldest and the newest kubectl on a sandbox, older versions of kopia, \
-         a dashboard on a backup, Velero's server and node agent in turn with ours, a bucket that is away for over three minutes \
-         while volumes move, an evicted mover, a missing image, a full node and another password meanwhile, volumes that come to another \
-         installation, two that write one repository, settings of the node agent in the pods of movers, {HISTORIES} histories of kills of mover, node agent and server meanwhile"
+         a dashboard on a backup, {DEFERRED_ON_A_NODE}"
     );
     Ok(())
 }
@@ -72,6 +70,12 @@ pub(crate) fn long() -> Result<()> {
     let kills = std::env::var("LIFEBOAT_KILLS").unwrap_or_else(|_| HISTORIES.to_owned());
     on_a_node_with(&["transfer_kills".to_owned()], &[("LIFEBOAT_KILLS", &kills)])
 }
+
+/// The things that tests on a node look at in the long run only.
+const DEFERRED_ON_A_NODE: &str = "Velero's server and node agent in turn with ours, a bucket that is away for over three minutes while volumes \
+    move, an evicted mover, a missing image, a full node and another password meanwhile, volumes that come to another installation, two \
+    installations that write one repository, settings of the node agent in the pods of movers, 50 histories of kills of mover, node agent and \
+    server while volumes move";
 
 /// The tests on a node that take long, in their module.
 const LONG_ON_A_NODE: &str = "long::";
@@ -166,7 +170,11 @@ fn on_a_node_with(names: &[String], variables: &[(&str, &str)]) -> Result<()> {
     build_whole_program()?;
     let mut inside = in_namespaces();
     inside.arg(std::env::current_exe()?).arg("test-node-inside").args(names).envs(variables.iter().copied());
-    crate::run("tests on a node", &mut inside)
+    crate::run("tests on a node", &mut inside)?;
+    if names.is_empty() {
+        println!("-- deferred to make test-long: {DEFERRED_ON_A_NODE}");
+    }
+    Ok(())
 }
 
 /// The part of [`on_a_node`] inside the namespaces, where no network is.
