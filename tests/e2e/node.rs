@@ -5,6 +5,7 @@ mod data_uploads;
 mod devices;
 mod driver;
 mod golden;
+mod golden_files;
 mod groups;
 mod hooks;
 mod installed;

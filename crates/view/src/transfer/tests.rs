@@ -97,7 +97,7 @@ fn the_lines_of_volumes_have_those_that_move_first_and_end_with_all() {
 
 #[test]
 fn the_volume_and_the_owner_of_each_kind_are_named() {
-    fn of<T>(spec: serde_json::Value, annotations: serde_json::Value) -> (String, String)
+    fn of<T>(spec: Value, annotations: Value) -> (String, String)
     where
         T: Resource,
         for<'a> VolumeTransfer: From<&'a T>,

@@ -247,7 +247,7 @@ mod tests {
         let mut known = WatchedState::default();
         let attention = |known: &mut WatchedState| {
             let shown = known.shown(Timestamp::UNIX_EPOCH).unwrap().unwrap();
-            let status = StatusScreen::of(shown, "velero", "lifeboat", jiff::Timestamp::UNIX_EPOCH);
+            let status = StatusScreen::of(shown, "velero", "lifeboat", Timestamp::UNIX_EPOCH);
             status.coverage.attention.into_iter().map(|one| one.what).collect::<Vec<_>>()
         };
         let report = |version: Result<&str, &str>, next_backups| {

@@ -278,7 +278,9 @@ async fn what_goes_after_the_list_is_told_and_fails_nothing() {
     }
     create_dir(at("now-a-directory")).unwrap();
     rename(at("moved"), at("away")).unwrap();
-    let (_, summary) = save_listed(&run, &after, listed, &[first]).await.unwrap();
+    // So late that no file can have been written at its time.
+    let parent = ParentDirectory { object: first, start: UnixNanos(i64::MAX) };
+    let (_, summary) = save_listed(&run, &after, listed, &[parent]).await.unwrap();
     // Symlinks are as they were, and taken over from the first: nobody has looked at them again.
     // What has come into the place of others is saved: two symlinks, a file, and two directories, of which one has a file.
     assert_eq!((summary.files, summary.symlinks, summary.directories, summary.failed), (3, 4, 3, 0));
