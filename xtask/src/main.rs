@@ -87,7 +87,7 @@ fn check() -> Result<()> {
 }
 
 /// The decoders that are fed with mutated bytes.
-const FUZZ_TARGETS: [&str; 16] = [
+const FUZZ_TARGETS: [&str; 20] = [
     "tar",
     "index",
     "metadata",
@@ -99,6 +99,10 @@ const FUZZ_TARGETS: [&str; 16] = [
     "kopia_manifest",
     "kopia_policy",
     "kopia_compression",
+    "kopia_settings",
+    "kopia_layout",
+    "kopia_compaction",
+    "kopia_ecc",
     "restic_key",
     "restic_index",
     "restic_tree",

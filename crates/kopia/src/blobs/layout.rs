@@ -84,7 +84,10 @@ impl Layout {
     }
 
     /// Reads `.shards`.
-    pub(super) fn parse(bytes: &[u8]) -> Result<Self, KopiaError> {
+    ///
+    /// # Errors
+    /// Other bytes than the description of a layout.
+    pub fn parse(bytes: &[u8]) -> Result<Self, KopiaError> {
         let damaged = |why: String| KopiaError::Damaged { what: format!("the file {SHARDS}"), why };
         // A list would be taken for the fields in their order.
         if !bytes.trim_ascii_start().starts_with(b"{") {

@@ -14,10 +14,9 @@ pub use blob_config::{Retention, RetentionMode, open_blob_config};
 pub use create::{FormatRandom, NewRepository, RepositoryBlobs, create_format};
 pub use document::parse as parse_format;
 pub use parameters::{EpochParameters, MAX_VERSION, OpenFormatError, RepositoryFormat, UpgradeLock};
-pub(crate) use password::retention_of_note;
 pub use password::{
     PasswordChange, PasswordChangeError, PasswordKeys, PasswordPlan, PasswordStage, PasswordStep, StoredPasswordBlobs,
-    plan_password_change,
+    plan_password_change, retention_of_note,
 };
 
 /// Opens `kopia.repository` with the password. Derives the key by the function that the blob names, which takes a large

@@ -59,7 +59,11 @@ impl Retention {
         Ok(out)
     }
 
-    pub(super) fn parse(document: &[u8]) -> Result<Option<Self>, FormatError> {
+    /// Reads the plain document of `kopia.blobcfg`; `None` where it has no retention.
+    ///
+    /// # Errors
+    /// Other bytes than settings.
+    pub fn parse(document: &[u8]) -> Result<Option<Self>, FormatError> {
         let (mut mode, mut period) = (String::new(), 0);
         let mut reader = Reader::new(STRUCTURE, document);
         reader.object::<FormatError>(|reader, key| {

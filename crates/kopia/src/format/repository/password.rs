@@ -195,7 +195,7 @@ fn finish(
 ///
 /// # Errors
 /// Other bytes than a note; a note whose copies both have other keys than this format.
-pub(crate) fn retention_of_note(format: &RepositoryFormat, note: &[u8]) -> Result<Option<Retention>, FormatError> {
+pub fn retention_of_note(format: &RepositoryFormat, note: &[u8]) -> Result<Option<Retention>, FormatError> {
     let note = SettingsNote::parse(note)?;
     open_blob_config(format, &note.old).or_else(|_| open_blob_config(format, &note.new))
 }
