@@ -81,6 +81,7 @@ impl Repository {
         if let Some(notes) = &progress.notes {
             notes.remove();
         }
+        let set = self.contents().index_set();
         let (totals, count) = (progress.counts.totals(), |counter: &AtomicU64| counter.load(Ordering::Relaxed));
         Ok(VerifyReport {
             snapshots: totals.snapshots,
@@ -91,7 +92,8 @@ impl Repository {
             contents_before: count(&progress.contents_before),
             bytes_before: count(&progress.bytes_before),
             problems: totals.problems,
-            damaged_index_entries: self.contents().index_set().damaged_entries(),
+            damaged_index_entries: set.damaged_entries(),
+            damaged_packs: set.damaged_packs(),
             packs_without_index: count(&progress.packs_without_index),
         })
     }

@@ -64,6 +64,7 @@ pub struct IndexSet {
     segments: Vec<Arc<Segment>>,
     watermark: u64,
     damaged_entries: u64,
+    damaged_packs: u64,
 }
 
 impl IndexSet {
@@ -77,17 +78,18 @@ impl IndexSet {
             segments: Vec::new(),
             watermark: 0,
             damaged_entries: 0,
+            damaged_packs: 0,
         }
     }
 
     /// Begins a set without entries in the same scratch space.
     pub(crate) fn begin_another(&self) -> Builder {
-        Builder { packs: Arc::default(), segments: Vec::new(), watermark: 0, damaged_entries: 0, ..self.add() }
+        Builder { packs: Arc::default(), ..self.begin_again() }
     }
 
     /// Begins a set without entries in which packs have the same numbers as in this one.
     pub(crate) fn begin_again(&self) -> Builder {
-        Builder { segments: Vec::new(), watermark: 0, damaged_entries: 0, ..self.add() }
+        Builder { segments: Vec::new(), watermark: 0, damaged_entries: 0, damaged_packs: 0, ..self.add() }
     }
 
     /// The second up to which deleted entries count no more.
@@ -105,6 +107,7 @@ impl IndexSet {
             segments: self.segments.clone(),
             watermark: self.watermark,
             damaged_entries: self.damaged_entries,
+            damaged_packs: self.damaged_packs,
             buffer: Vec::new(),
             runs: Vec::new(),
         }
@@ -120,10 +123,15 @@ impl IndexSet {
         self.packs.read().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// The entries that could not be read, because their pack or format does not exist, and in a recovery the packs
-    /// without an index that can be read. Nothing may be deleted while there are such.
+    /// The entries that could not be read, because their pack or format does not exist. Nothing may be deleted while there
+    /// are such.
     pub fn damaged_entries(&self) -> u64 {
         self.damaged_entries
+    }
+
+    /// The packs without an index that can be read, in a recovery from the packs. Nothing may be deleted while there are such.
+    pub fn damaged_packs(&self) -> u64 {
+        self.damaged_packs
     }
 
     /// The bytes of memory that records, tables and kept pages take at most.
@@ -311,6 +319,7 @@ pub(crate) struct Builder {
     segments: Vec<Arc<Segment>>,
     watermark: u64,
     damaged_entries: u64,
+    damaged_packs: u64,
     buffer: Vec<Record>,
     runs: Vec<Arc<Segment>>,
 }
@@ -321,15 +330,15 @@ impl Builder {
         for entry in index.scan() {
             match entry {
                 Ok(entry) => self.add(&entry)?,
-                Err(FormatError { .. }) => self.add_damaged(),
+                Err(FormatError { .. }) => self.damaged_entries += 1,
             }
         }
         Ok(())
     }
 
-    /// Counts something that could not be read.
-    pub(crate) fn add_damaged(&mut self) {
-        self.damaged_entries += 1;
+    /// Counts a pack whose index cannot be read.
+    pub(crate) fn add_damaged_pack(&mut self) {
+        self.damaged_packs += 1;
     }
 
     /// Adds an entry.
@@ -400,6 +409,7 @@ impl Builder {
             // It never moves back.
             watermark: watermark.max(self.watermark),
             damaged_entries: self.damaged_entries,
+            damaged_packs: self.damaged_packs,
         })
     }
 

@@ -203,7 +203,7 @@ impl Inner {
         let mut builder = builder;
         while let Some((plain, name, _permit)) = reads.try_next().await? {
             let Some(plain) = plain else {
-                builder.add_damaged();
+                builder.add_damaged_pack();
                 continue;
             };
             let overhead = self.crypto.overhead();

@@ -122,6 +122,9 @@ impl Repository {
         if set.damaged_entries() > 0 {
             problems.push(format!("{} entries of indexes cannot be read", set.damaged_entries()));
         }
+        if set.damaged_packs() > 0 {
+            problems.push(format!("{} packs have no index that can be read", set.damaged_packs()));
+        }
         let walk = ReferenceWalk {
             contents: contents.clone(),
             referenced: Marks::new(set.len()),

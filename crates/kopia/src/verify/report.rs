@@ -52,6 +52,8 @@ pub struct VerifyReport {
     pub problems: u64,
     /// The entries of indexes that cannot be read.
     pub damaged_index_entries: u64,
+    /// The packs without an index that can be read, where the indexes come from the packs.
+    pub damaged_packs: u64,
     /// The packs that no index names: of writers that have not finished, of contents that were deleted, or of an index that
     /// is lost.
     pub packs_without_index: u64,

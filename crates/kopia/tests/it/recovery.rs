@@ -45,6 +45,7 @@ async fn a_pack_without_an_index_is_counted_and_the_others_are_read() {
     store.put(&pack, bytes.into(), PutOptions::default()).await.unwrap();
     let from_packs = OpenOptions { indexes: IndexSource::Packs, ..options(scratch.path()) };
     let repository = Repository::open(store, password(), from_packs).await.unwrap();
-    assert_eq!(repository.contents().index_set().damaged_entries(), 1);
+    let set = repository.contents().index_set();
+    assert_eq!((set.damaged_packs(), set.damaged_entries()), (1, 0));
     assert_eq!(repository.snapshots().await.unwrap().len(), 1);
 }

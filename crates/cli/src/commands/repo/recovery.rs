@@ -38,9 +38,12 @@ pub(crate) fn with_advice(error: KopiaError) -> anyhow::Error {
     }
 }
 
-/// Counts the packs and the entries of indexes that cannot be read, for people.
-pub(crate) fn damaged_indexes(count: u64) -> String {
-    format!("{count} packs or entries of indexes cannot be read: what only they have is missing")
+/// Counts entries of indexes, and packs, that cannot be read, for people; `None` where there are none.
+pub(crate) fn damaged_indexes(entries: u64, packs: u64) -> Option<String> {
+    let of_entries = (entries > 0).then(|| format!("{entries} entries of indexes"));
+    let of_packs = (packs > 0).then(|| format!("the indexes of {packs} packs"));
+    let damaged: Vec<String> = of_entries.into_iter().chain(of_packs).collect();
+    (!damaged.is_empty()).then(|| format!("{} cannot be read: what only they have is missing", damaged.join(" and ")))
 }
 
 /// Warns of what a repository may lack, or have again, whose indexes come from its packs.
@@ -49,15 +52,23 @@ pub(crate) fn warn_of_recovery(repository: &Repository) {
         "note: the indexes come from the packs: snapshots and files that were deleted may be there again until maintenance \
          has deleted their packs",
     ));
-    let damaged = repository.contents().index_set().damaged_entries();
-    if damaged > 0 {
-        warn(Some(&format!("warning: {}", damaged_indexes(damaged))));
+    let set = repository.contents().index_set();
+    if let Some(damaged) = damaged_indexes(set.damaged_entries(), set.damaged_packs()) {
+        warn(Some(&format!("warning: {damaged}")));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn entries_and_packs_that_cannot_be_read_are_counted_apart() {
+        let counted = [(0, 0), (2, 0), (0, 3), (2, 3)].map(|(entries, packs)| damaged_indexes(entries, packs));
+        let text = |what: &str| Some(format!("{what} cannot be read: what only they have is missing"));
+        let both = "2 entries of indexes and the indexes of 3 packs";
+        assert_eq!(counted, [None, text("2 entries of indexes"), text("the indexes of 3 packs"), text(both)]);
+    }
 
     #[test]
     fn who_has_lost_the_indexes_is_told_how_to_read_without_them() {

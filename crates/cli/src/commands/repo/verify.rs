@@ -93,7 +93,8 @@ impl VerifyArgs {
         let options = VerifyOptions { snapshots, files_percent, seed: self.seed, directories: limits.requests, limits };
         let run = self.verify(&opened.repository, options).await?;
         self.print(&run, &notes)?;
-        let is_well = run.report.problems == 0 && run.report.damaged_index_entries == 0;
+        let VerifyReport { problems, damaged_index_entries, damaged_packs, .. } = run.report;
+        let is_well = problems + damaged_index_entries + damaged_packs == 0;
         Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
@@ -170,6 +171,7 @@ impl VerifyArgs {
                     "bytes": report.bytes_before,
                 })),
                 "damagedIndexEntries": report.damaged_index_entries,
+                "damagedPacks": report.damaged_packs,
                 "packsWithoutIndex": report.packs_without_index,
                 "problemCount": report.problems,
                 "problems": problems,
@@ -186,8 +188,8 @@ impl VerifyArgs {
         if more > 0 {
             writeln!(out, "and {more} more")?;
         }
-        if report.damaged_index_entries > 0 {
-            writeln!(out, "{}", damaged_indexes(report.damaged_index_entries))?;
+        if let Some(damaged) = damaged_indexes(report.damaged_index_entries, report.damaged_packs) {
+            writeln!(out, "{damaged}")?;
         }
         for note in &notes.first {
             writeln!(out, "note: {}", printable(note))?;
