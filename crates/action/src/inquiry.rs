@@ -20,7 +20,7 @@ const ANSWER: Duration = Duration::from_secs(30);
 /// Time limit of an operation whose backup or restore sets none.
 const DEFAULT_TIMEOUT: SignedDuration = SignedDuration::from_hours(4);
 /// The longest time without bytes that are moved, for an operation whose time is over.
-const IDLE: SignedDuration = SignedDuration::from_mins(30);
+pub const LONGEST_IDLE: SignedDuration = SignedDuration::from_mins(30);
 /// The longest time, after that of the operation, for which one that moves bytes goes on while nobody can be asked how far it is.
 const UNREACHED: SignedDuration = SignedDuration::from_hours(24);
 /// Error in the status of an operation whose time is over; the words are Velero's.
@@ -169,7 +169,7 @@ impl Inquiry {
         let is_late = end.is_none_or(|end| end < self.now);
         let is_within = |limit: SignedDuration, since: Timestamp| self.now.duration_since(since) < limit;
         let moves = match moved {
-            Some(moved) => is_within(IDLE, moved),
+            Some(moved) => is_within(LONGEST_IDLE, moved),
             None => is_unreached && end.is_some_and(|end| is_within(UNREACHED, end)),
         };
         (is_late && !(self.reports_movement && moves)).then(|| TIMED_OUT.to_owned())

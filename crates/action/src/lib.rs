@@ -25,7 +25,7 @@ pub use call::call;
 pub use caught::caught;
 pub use delete_item::DeleteItemAction;
 pub use error::{ActionError, ActionErrorKind};
-pub use inquiry::{Inquiry, InquiryResult, OperationCounts, ask_all};
+pub use inquiry::{Inquiry, InquiryResult, LONGEST_IDLE, OperationCounts, ask_all};
 pub use item_block::ItemBlockAction;
 pub use operation_progress::OperationProgress;
 pub use repositories::{DeletedSnapshots, SnapshotDeletion, SnapshotsToDelete, VolumeRepositories};

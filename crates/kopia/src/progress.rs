@@ -58,7 +58,7 @@ impl WalkProgress {
 }
 
 /// Adds to a counter.
-pub(crate) fn add(counter: &AtomicU64, more: u64) {
+pub fn add(counter: &AtomicU64, more: u64) {
     counter.fetch_add(more, Ordering::Relaxed);
 }
 

@@ -17,7 +17,7 @@ pub use entries::{EntryState, MAX_DEPTH, TreeEntry, entries};
 /// The fewest digits by which a snapshot is chosen.
 const MIN_PREFIX: usize = 4;
 /// The word for the newest snapshot.
-const LATEST: &str = "latest";
+pub const LATEST: &str = "latest";
 
 /// A snapshot of the repository.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+pub(crate) use lifeboat_kopia::progress::add;
+
 /// Counters that every stage of a transfer adds to; whoever shows progress reads them at any time.
 #[derive(Debug, Default)]
 pub struct Progress {
@@ -56,9 +58,4 @@ impl Progress {
             expected_bytes: read(&self.expected_bytes),
         }
     }
-}
-
-/// Adds to a counter.
-pub(crate) fn add(counter: &AtomicU64, count: u64) {
-    counter.fetch_add(count, Ordering::Relaxed);
 }

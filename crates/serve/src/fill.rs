@@ -30,8 +30,6 @@ use std::time::Duration;
 
 /// The most memory for indexes and for contents that are under way.
 const MEMORY: u64 = 96 << 20;
-/// The most bytes of a file with a password.
-const MAX_PASSWORD: usize = 64 << 10;
 /// The time between two lines of the log with the progress.
 const REPORTS: Duration = Duration::from_secs(10);
 
@@ -118,7 +116,7 @@ impl FillArgs {
         let bucket: Arc<dyn BlobStore> = Arc::new(Retried::new(opened, patience));
         let file = &self.password_file;
         let password = File::open(file)
-            .and_then(|opened| Password::read(opened, MAX_PASSWORD))
+            .and_then(Password::read)
             .map_err(|e| Failure::new(&format!("read the password of the repository from {}", file.display()), e))?;
         let clock = clock();
         let options = OpenOptions {

@@ -56,9 +56,6 @@ const MEMORY: u64 = 96 << 20;
 /// The most puts at once.
 const UPLOADS: usize = 8;
 
-/// The most bytes of a file with a password.
-const MAX_PASSWORD: usize = 64 << 10;
-
 /// The repository that a command is about.
 #[derive(Debug, Args)]
 pub(crate) struct RepositoryArgs {
@@ -256,7 +253,7 @@ pub(crate) fn kopia_clock() -> lifeboat_kopia::Clock {
 /// Reads a password: a file without a line break at its end.
 pub(crate) fn password(file: &Path) -> Result<Password> {
     let path = file.display();
-    let read = File::open(file).and_then(|opened| Password::read(opened, MAX_PASSWORD));
+    let read = File::open(file).and_then(Password::read);
     let password = read.with_context(|| format!("read the password of the repository from {path}"))?;
     let password = password.without_line_break();
     if password.as_bytes().is_empty() {

@@ -4,6 +4,9 @@ use std::fmt;
 use std::io::{Error, ErrorKind, Read};
 use zeroize::Zeroizing;
 
+/// The most bytes of a password that is read.
+const LONGEST: usize = 64 << 10;
+
 /// A password; zeroed when dropped, never printed.
 #[derive(Clone)]
 pub struct Password(Zeroizing<String>);
@@ -23,17 +26,16 @@ impl Password {
             }
         }
     }
-    /// Reads a password of at most so many bytes, and leaves no copy of it behind.
+    /// Reads a password, and leaves no copy of it behind.
     ///
     /// # Errors
-    /// Errors of the source; a longer text; a text that is not UTF-8.
-    pub fn read(from: impl Read, most: usize) -> Result<Self, Error> {
-        let limit = u64::try_from(most).unwrap_or(u64::MAX).saturating_add(1);
+    /// Errors of the source; a text of more than 64 KiB; a text that is not UTF-8.
+    pub fn read(from: impl Read) -> Result<Self, Error> {
         // There is more room than is ever read: a buffer that grows would leave its old bytes behind.
-        let mut bytes = Zeroizing::new(Vec::<u8>::with_capacity(most.saturating_add(2)));
-        from.take(limit).read_to_end(&mut bytes)?;
-        if bytes.len() > most {
-            let why = format!("it has more than {most} bytes: that is no password");
+        let mut bytes = Zeroizing::new(Vec::<u8>::with_capacity(LONGEST + 2));
+        from.take(LONGEST as u64 + 1).read_to_end(&mut bytes)?;
+        if bytes.len() > LONGEST {
+            let why = format!("it has more than {LONGEST} bytes: that is no password");
             return Err(Error::new(ErrorKind::InvalidData, why));
         }
         let password = Self::from_bytes(std::mem::take(&mut *bytes));

@@ -43,10 +43,13 @@ fn bytes(hex: &str) -> Vec<u8> {
 #[test]
 fn a_password_is_read_and_trimmed_where_it_lies() {
     let text = |password: Password| String::from_utf8(password.as_bytes().to_vec()).unwrap();
-    let read = |bytes: &[u8], most| Password::read(bytes, most).map(text).map_err(|e| e.to_string());
-    assert_eq!(read(b"secret\n", 7), Ok("secret\n".to_owned()));
-    assert_eq!(read(b"secret\n", 6), Err("it has more than 6 bytes: that is no password".to_owned()));
-    assert_eq!(read(b"secret\xff", 7), Err("it is not UTF-8".to_owned()));
+    let read = |bytes: &[u8]| Password::read(bytes).map(text).map_err(|e| e.to_string());
+    let longest = "x".repeat(64 << 10);
+    assert_eq!(read(b"secret\n"), Ok("secret\n".to_owned()));
+    assert_eq!(read(longest.as_bytes()).as_ref(), Ok(&longest));
+    let longer = read(format!("{longest}x").as_bytes());
+    assert_eq!(longer, Err("it has more than 65536 bytes: that is no password".to_owned()));
+    assert_eq!(read(b"secret\xff"), Err("it is not UTF-8".to_owned()));
     for (whole, line, trimmed) in [
         ("secret", "secret", "secret"),
         (" se cret \r\n", " se cret ", "se cret"),

@@ -1,7 +1,7 @@
-//! References: a walk over everything that snapshots reach, into one bit for each content.
+//! References: the walk over everything that snapshots reach. It marks each content by one bit.
 //!
-//! Kopia passes over a snapshot that it cannot parse and walks only entries of type `d`, and then deletes what only those
-//! reach. This walk has problems in their place, and nothing is deleted where there is one.
+//! Kopia passes over a snapshot that it cannot parse, and walks only entries of type `d`; then it deletes contents that only
+//! these reach. Here each of them is a problem, and maintenance deletes nothing while there is one.
 
 use crate::KopiaError;
 use crate::Repository;
@@ -85,8 +85,8 @@ impl References {
         &self.additions
     }
 
-    /// The snapshots, directories and contents that could not be read, the first ones. Where there are any, the references
-    /// are not all.
+    /// The first snapshots, directories and contents that could not be read, each with the reason. While there is one,
+    /// references are missing.
     pub fn problems(&self) -> &[String] {
         &self.problems
     }

@@ -2,16 +2,13 @@
 
 use anyhow::{Result, bail};
 use clap::Args;
-use lifeboat_kopia::snapshot::Snapshot;
+use lifeboat_kopia::snapshot::{LATEST, Snapshot};
 use lifeboat_object::first_names;
 use lifeboat_restic::Snapshot as ResticSnapshot;
 use lifeboat_terminal::output::errors::warn;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt::Display;
-
-/// The word for the newest snapshot.
-const LATEST: &str = "latest";
 
 /// The source of which a command takes the newest snapshot.
 #[derive(Clone, Debug, Default, Args)]

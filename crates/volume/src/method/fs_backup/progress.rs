@@ -1,5 +1,6 @@
 //! The limits of the wait for volumes that are being saved or filled. Pure.
 
+use lifeboat_action::LONGEST_IDLE;
 use lifeboat_api::well_known::ANNOTATION_OTHERS_MOVED_AT;
 use lifeboat_api::{DataMoveProgress, DataPathPhase};
 use std::collections::BTreeMap;
@@ -9,7 +10,7 @@ use std::time::Duration;
 const MOST_CHARACTERS: usize = 500;
 
 /// The longest time without any progress while a volume is being read or filled.
-pub(super) const IDLE: Duration = Duration::from_secs(30 * 60);
+pub(super) const IDLE: Duration = LONGEST_IDLE.unsigned_abs();
 
 /// The progress of one volume as its resource shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
