@@ -14,6 +14,7 @@ mod interrupted;
 mod killed;
 mod maker;
 mod matrix;
+mod page_cache;
 mod pieces;
 mod restic;
 mod snapshot;
