@@ -3,6 +3,7 @@
 mod at_once;
 mod blockers;
 mod delays;
+mod flips;
 mod histories;
 mod kills;
 mod locks;

@@ -2,6 +2,7 @@
 
 use crate::testing::{Fixture, TestClock, keys};
 use async_trait::async_trait;
+use bytes::Bytes;
 use lifeboat_bucket::{
     BlobStore, Body, BucketError, ByteStream, ErrorKind, ListOptions, Memory, ObjectInfo, Page, PutOptions, Retention,
     collect,
@@ -124,6 +125,15 @@ impl Shelf {
             }
         }
         Self::new(to, self.clock.clone())
+    }
+
+    /// Replaces the bytes of a blob, and leaves its time: what happens to it in the storage.
+    pub(super) async fn replace(&self, key: &str, bytes: Bytes) {
+        let modified = self.inner.head(key).await.unwrap().modified;
+        self.inner.put(key, bytes.into(), PutOptions::default()).await.unwrap();
+        if let Some(modified) = modified {
+            self.inner.set_modified(key, modified);
+        }
     }
 
     /// The puts and deletes of a run, up to the one of a key that begins so.
