@@ -5,6 +5,7 @@
 mod contents;
 mod damage;
 mod documents;
+mod go_types;
 mod matrix;
 mod packs;
 mod splits;
