@@ -14,14 +14,15 @@ const PASSWORDS: [&str; 2] = ["first-passw0rd", "second-passw0rd"];
 
 /// A command that is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Work {
+enum KilledCommand {
     Snapshot,
     Restore,
     Maintenance,
     PasswordChange,
 }
 
-const WORKS: [Work; 4] = [Work::Snapshot, Work::Restore, Work::Maintenance, Work::PasswordChange];
+const COMMANDS: [KilledCommand; 4] =
+    [KilledCommand::Snapshot, KilledCommand::Restore, KilledCommand::Maintenance, KilledCommand::PasswordChange];
 
 /// Paths and bytes of all files below a folder.
 fn files(root: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
@@ -59,7 +60,7 @@ impl KillGround {
         ground.ok(&["create", "--splitter", "FIXED-1M"]);
         ground.ok(&["maintenance", "set", "--owner", "me"]);
         let mut own = Self { ground, password: 0, saved: BTreeMap::new(), takes: BTreeMap::new() };
-        for (number, work) in WORKS.into_iter().enumerate() {
+        for (number, work) in COMMANDS.into_iter().enumerate() {
             own.prepare(work, number as u64);
             let begun = Instant::now();
             own.complete(work);
@@ -69,9 +70,9 @@ impl KillGround {
     }
 
     /// Changes the tree before a snapshot, and the target before a restore.
-    fn prepare(&self, work: Work, seed: u64) {
+    fn prepare(&self, work: KilledCommand, seed: u64) {
         match work {
-            Work::Snapshot => {
+            KilledCommand::Snapshot => {
                 let tree = self.ground.path("tree");
                 for n in 0..20_u64 {
                     let folder = tree.join(format!("d{}", n % 3));
@@ -84,14 +85,14 @@ impl KillGround {
                     fs::write(path, bytes).expect("write");
                 }
             }
-            Work::Restore => {
+            KilledCommand::Restore => {
                 let target = self.ground.path("target");
                 if seed % 3 == 0 {
                     let _ = fs::remove_dir_all(&target);
                 }
             }
-            Work::Maintenance => self.age_claims(),
-            Work::PasswordChange => {
+            KilledCommand::Maintenance => self.age_claims(),
+            KilledCommand::PasswordChange => {
                 fs::write(self.ground.path("new"), PASSWORDS[1 - self.password]).expect("write");
             }
         }
@@ -109,34 +110,34 @@ impl KillGround {
         }
     }
 
-    fn args(&self, work: Work) -> Vec<String> {
+    fn args(&self, work: KilledCommand) -> Vec<String> {
         let path = |name: &str| self.ground.path(name).display().to_string();
         let (tree, target, new) = (path("tree"), path("target"), path("new"));
         let args: &[&str] = match work {
-            Work::Snapshot => &["snapshot", &tree],
-            Work::Restore => &["restore", "latest", &target, "--no-owners", "--delete-extra"],
-            Work::Maintenance => &["maintenance", "run", "--full"],
-            Work::PasswordChange => &["password", "change", "--new-password-file", &new],
+            KilledCommand::Snapshot => &["snapshot", &tree],
+            KilledCommand::Restore => &["restore", "latest", &target, "--no-owners", "--delete-extra"],
+            KilledCommand::Maintenance => &["maintenance", "run", "--full"],
+            KilledCommand::PasswordChange => &["password", "change", "--new-password-file", &new],
         };
         args.iter().map(|arg| (*arg).to_owned()).collect()
     }
 
-    fn run(&self, work: Work) -> Run {
+    fn run(&self, work: KilledCommand) -> Run {
         let args = self.args(work);
         run(&mut self.ground.command(&args.iter().map(String::as_str).collect::<Vec<_>>()))
     }
 
     /// Runs a command to its end, and looks at what it has done.
-    fn complete(&mut self, work: Work) {
+    fn complete(&mut self, work: KilledCommand) {
         let done = self.run(work);
         assert_eq!(done.code, 0, "{work:?}: {done:?}");
         match work {
-            Work::Snapshot => self.saved = files(&self.ground.path("tree")),
-            Work::Restore => {
+            KilledCommand::Snapshot => self.saved = files(&self.ground.path("tree")),
+            KilledCommand::Restore => {
                 assert!(files(&self.ground.path("target")) == self.saved, "the latest snapshot comes back")
             }
-            Work::Maintenance => {}
-            Work::PasswordChange => {
+            KilledCommand::Maintenance => {}
+            KilledCommand::PasswordChange => {
                 self.password = 1 - self.password;
                 fs::copy(self.ground.path("new"), self.ground.path("password")).expect("copy");
             }
@@ -145,7 +146,7 @@ impl KillGround {
 
     /// Kills a command some time after its begin; true where it had not ended.
     fn kill(&self, number: usize, seed: u64) -> bool {
-        let args = self.args(WORKS[number]);
+        let args = self.args(COMMANDS[number]);
         let mut command = self.ground.command(&args.iter().map(String::as_str).collect::<Vec<_>>());
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
         let within = self.takes[&number].as_micros().max(1) as u64;
@@ -158,9 +159,9 @@ impl KillGround {
     }
 
     /// Verifies all that the repository has, by the password that opens it.
-    fn verify(&self, work: Work) {
+    fn verify(&self, work: KilledCommand) {
         let mut verified = self.ground.repo(&["verify", "-o", "json"]);
-        if work == Work::PasswordChange && verified.code != 0 {
+        if work == KilledCommand::PasswordChange && verified.code != 0 {
             // The change had come so far that only the new one opens it.
             fs::copy(self.ground.path("new"), self.ground.path("password")).expect("copy");
             verified = self.ground.repo(&["verify", "-o", "json"]);
@@ -179,17 +180,17 @@ fn kill_commands(seeds: &[u64]) {
     let mut ground = KillGround::new();
     let mut killed = 0;
     for &seed in seeds {
-        let number = (splitmix(seed ^ 0x5eed) % WORKS.len() as u64) as usize;
-        let work = WORKS[number];
+        let number = (splitmix(seed ^ 0x5eed) % COMMANDS.len() as u64) as usize;
+        let work = COMMANDS[number];
         println!("seed {seed}: {work:?}");
         ground.prepare(work, seed);
         killed += u64::from(ground.kill(number, seed));
         ground.verify(work);
-        ground.prepare(Work::Maintenance, seed);
+        ground.prepare(KilledCommand::Maintenance, seed);
         ground.complete(work);
     }
     println!("{killed} of {} were killed before their end", seeds.len());
-    for (number, work) in WORKS.into_iter().enumerate() {
+    for (number, work) in COMMANDS.into_iter().enumerate() {
         ground.prepare(work, number as u64);
         ground.complete(work);
     }

@@ -21,12 +21,12 @@ fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(GOLDEN).join(name)
 }
 
-/// The bucket of a location, unpacked, and the password.
-struct Location {
+/// The bucket of a volumes, unpacked, and the password.
+struct SavedVolumes {
     folder: TempDir,
 }
 
-impl Location {
+impl SavedVolumes {
     fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let bucket = folder.path().join("bucket");
@@ -102,33 +102,33 @@ fn saved() -> BTreeMap<String, Value> {
 
 #[test]
 fn volumes_that_velero_saved_are_listed_and_verified() {
-    let location = Location::new();
-    let listed = location.json(&["snapshots"], 0);
+    let volumes = SavedVolumes::new();
+    let listed = volumes.json(&["snapshots"], 0);
     let rows: Vec<_> = listed.as_array().expect("a list").iter().map(|one| &one["source"]["path"]).collect();
     assert_eq!(rows.len(), 6, "{listed}");
     assert!(rows[0] == "snapshot-pod-volume/kopia/vol/web-0/data-web-0", "{listed}");
     assert_eq!((&listed[0]["id"], &listed[0]["tags"]["snapshot-uploader"]), (&VOLUME.into(), &"kopia".into()));
-    let whole = location.json(&["verify", SCRATCH[0], SCRATCH[1]], 0);
+    let whole = volumes.json(&["verify", SCRATCH[0], SCRATCH[1]], 0);
     assert_eq!((&whole["snapshots"], &whole["files"], &whole["problemCount"]), (&2.into(), &4.into(), &0.into()));
-    let there = location.json(&["verify", "--structure", VOLUME, SCRATCH[0]], 0);
+    let there = volumes.json(&["verify", "--structure", VOLUME, SCRATCH[0]], 0);
     assert_eq!(there["problemCount"], 0, "{there}");
-    let damaged = location.json(&["verify", VOLUME], 1);
+    let damaged = volumes.json(&["verify", VOLUME], 1);
     let problems = damaged["problems"].as_array().expect("a list");
     let is_known = |problem: &Value| {
         DAMAGED.iter().any(|name| problem.as_str().is_some_and(|text| text.contains(&format!(": /{name}: content "))))
     };
     assert!(problems.len() == 4 && problems.iter().all(is_known), "{damaged}");
     // Packs of the later snapshots are not there, which is found without reading any.
-    assert!(location.json(&["verify", "--structure"], 1)["problemCount"].as_u64() > Some(0));
+    assert!(volumes.json(&["verify", "--structure"], 1)["problemCount"].as_u64() > Some(0));
 }
 
 #[test]
-fn a_volume_that_velero_saved_comes_back_with_all_that_the_repository_holds() {
-    let location = Location::new();
-    let target = location.path("back");
+fn a_volume_that_velero_saved_comes_back_with_all_that_is_held_of_it() {
+    let volumes = SavedVolumes::new();
+    let target = volumes.path("back");
     let into = target.display().to_string();
     let owners: &[&str] = if is_root() { &[] } else { &["--no-owners"] };
-    let report = location.json(&[&["restore", VOLUME, &into], owners].concat(), 3);
+    let report = volumes.json(&[&["restore", VOLUME, &into], owners].concat(), 3);
     assert_eq!((&report["files"], &report["failed"], &report["namesChanged"]), (&10.into(), &2.into(), &1.into()));
     let mut expected = saved();
     for name in DAMAGED {

@@ -56,7 +56,8 @@ fn parameters_type() -> Value {
 /// The types of the schedule (kopia: repo/maintenance/maintenance_schedule.go).
 fn schedule_type() -> Value {
     let run = json!({
-        "start": "time", "end": "time", "success": "bool", "error": "string", "extra": [{"kind": "string", "data": "any"}],
+        "start": "time", "end": "time", "success": "bool", "error": "string",
+        "extra": [{"kind": "string", "data": "any"}],
     });
     json!({"nextFullMaintenance": "time", "nextQuickMaintenance": "time", "runs": {"*": [run]}})
 }

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_two_parents_have_is_asked_once_and_believed_as_the_later() {
+    fn a_directory_of_two_parents_is_asked_once_and_believed_as_the_later() {
         let parent = |start| ParentDirectory { object: object(9), start: UnixNanos(start) };
         let directory = DirectoryEntry {
             name: "d".into(),
