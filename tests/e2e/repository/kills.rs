@@ -87,7 +87,7 @@ impl KillGround {
             }
             KilledCommand::Restore => {
                 let target = self.ground.path("target");
-                if seed % 3 == 0 {
+                if seed.is_multiple_of(3) {
                     let _ = fs::remove_dir_all(&target);
                 }
             }

@@ -21,7 +21,7 @@ fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(GOLDEN).join(name)
 }
 
-/// The bucket of a volumes, unpacked, and the password.
+/// The bucket of a location, unpacked, and the password.
 struct SavedVolumes {
     folder: TempDir,
 }

@@ -3,6 +3,7 @@
 use crate::fixture::{bucket, get, keys, open, options, password};
 use crate::tree::{inputs, read_tree};
 use lifeboat_bucket::{BlobStore, Memory, PutOptions};
+use lifeboat_kopia::content::IndexSource;
 use lifeboat_kopia::{KopiaError, OpenOptions, Repository};
 use std::path::Path;
 
@@ -74,6 +75,46 @@ async fn a_flipped_bit_in_a_pack_never_gives_wrong_bytes() {
         let mends = name.starts_with("ecc");
         assert_eq!(damaged > 0, !mends, "{name}: {damaged}");
     }
+}
+
+/// The indexes at the ends of packs are damaged as often as what is before them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flipped_bit_never_gives_wrong_bytes_where_indexes_come_from_packs() {
+    let mut numbers = Numbers(19);
+    let store = bucket("comp-zstd-fastest").await;
+    store.delete(&keys(&*store, "x").await).await.unwrap();
+    let mut packs = keys(&*store, "p").await;
+    packs.extend(keys(&*store, "q").await);
+    let wanted = inputs("tree-a");
+    let mut damaged = 0;
+    for n in 0..14 {
+        let scratch = tempfile::tempdir().unwrap();
+        let key = &packs[n % packs.len()];
+        let whole = get(&*store, key).await;
+        let last = if n % 4 < 2 { 400.min(whole.len()) } else { whole.len() };
+        let (at, bit) = (whole.len() - 1 - numbers.below(last), numbers.below(8));
+        let mut flipped = whole.clone();
+        flipped[at] ^= 1 << bit;
+        put(&store, key, flipped).await;
+        let from_packs = OpenOptions { indexes: IndexSource::Packs, ..forgetful(scratch.path()) };
+        let repository = match Repository::open(store.clone(), password(), from_packs).await {
+            Ok(repository) => repository,
+            Err(error) => panic!("{key} {at}: the other packs can be read: {error}"),
+        };
+        damaged += repository.contents().index_set().damaged_packs();
+        // Manifests whose pack has no index are not there; those that cannot be read are an error.
+        let snapshots = repository.snapshots().await.unwrap_or_default();
+        assert!(snapshots.len() <= 1);
+        for snapshot in snapshots {
+            let root = snapshot.document.unwrap().root.unwrap();
+            let (rows, _) = read_tree(&repository, &root).await;
+            for (path, row) in &rows {
+                assert_eq!(Some(row), wanted.get(path), "{key} {at}: {path}");
+            }
+        }
+        put(&store, key, whole).await;
+    }
+    assert!(damaged > 0, "no index was damaged");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
