@@ -194,6 +194,9 @@ fn remove_old(folder: &Path, now: UnixNanos) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::crypto::HashAlgorithm;
+    use crate::format::content_id::{ContentHash, ContentId};
+    use crate::testing::Fixture;
 
     const NOW: UnixNanos = UnixNanos(1_795_900_000_000_000_000);
 
@@ -253,5 +256,41 @@ mod tests {
         let mut names: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
         names.sort();
         assert_eq!(names, ["b.verification", "new.verification", "old.txt", "young.verification"]);
+    }
+
+    /// What maintenance has moved is read again, and what an index tells otherwise than before.
+    #[test]
+    fn a_content_at_another_place_has_another_note() {
+        let crypto = Fixture::usual().crypto(HashAlgorithm::Blake2b256_128);
+        let id = |byte| ContentId::new(None, ContentHash::new(&[byte; 16]).unwrap()).unwrap();
+        let record = Record {
+            id: id(1),
+            timestamp: 1,
+            is_deleted: false,
+            pack: 0,
+            offset: 5,
+            packed_length: 9,
+            original_length: 7,
+            compression: 0,
+            format_version: 3,
+            key: 0,
+        };
+        let extent = Extent { start: 0, length: 7, is_compressed: false, content: id(1) };
+        let noted = |record: Record, pack: &str, extent: &Extent| note(&crypto, &record, pack, extent);
+        let known = noted(record, "p1", &extent);
+        // The number of a pack is that of one load.
+        let loaded_again = Record { timestamp: 2, pack: 4, ..record };
+        assert_eq!(noted(loaded_again, "p1", &Extent { start: 9, ..extent }), known);
+        let others = [
+            noted(record, "p2", &extent),
+            noted(Record { id: id(2), ..record }, "p1", &extent),
+            noted(Record { offset: 6, ..record }, "p1", &extent),
+            noted(Record { packed_length: 8, ..record }, "p1", &extent),
+            noted(Record { original_length: 8, ..record }, "p1", &extent),
+            noted(Record { compression: 1, ..record }, "p1", &extent),
+            noted(record, "p1", &Extent { length: 6, ..extent }),
+            noted(record, "p1", &Extent { is_compressed: true, ..extent }),
+        ];
+        assert!(others.iter().all(|other| *other != known), "{known} {others:?}");
     }
 }
