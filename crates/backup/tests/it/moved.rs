@@ -448,3 +448,30 @@ async fn a_data_mover_of_somebody_else_is_waited_for_and_needs_no_node_agent() {
         async || objects(&ground).await.get(SNAPSHOTS) == Some(&1) && snapshotter.storage().snapshots.len() == 1;
     crate::snapshotted::eventually("one snapshot alone", is_one).await;
 }
+
+/// Replaces the definition of DataUploads by one whose spec is changed so.
+async fn define(ground: &Ground, change: impl FnOnce(&mut Value)) {
+    let mut definition = lifeboat_api::crds().into_iter().find(|one| one["metadata"]["name"] == UPLOADS).unwrap();
+    change(&mut definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]);
+    ground.put(definition).await;
+}
+
+#[tokio::test]
+async fn uploads_have_the_fields_of_the_definition_or_no_snapshot_is_taken() {
+    let (ground, snapshotter) = ground(&[("a", "")], true).await;
+    define(&ground, |spec| spec["required"].as_array_mut().unwrap().push(json!("quantum"))).await;
+    let told = errors(&made(&ground, &request()).await.results);
+    let expected = "the cluster's definition of DataUpload requires spec.quantum";
+    assert!(told.iter().any(|told| told.contains(expected)), "{told:?}");
+    assert!(uploads(&ground).await.is_empty());
+    assert_eq!(snapshotter.storage().snapshots.len(), 0);
+
+    let (ground, _snapshotter) = self::ground(&[("a", "")], true).await;
+    let namespace = json!({"type": "string"});
+    define(&ground, |spec| spec["properties"]["csiSnapshot"]["properties"]["volumeSnapshotNamespace"] = namespace)
+        .await;
+    assert_eq!(made(&ground, &request()).await.results, Results::default());
+    let all = uploads(&ground).await;
+    let snapshot = all[0].spec.csi_snapshot.as_ref().unwrap();
+    assert_eq!(snapshot.other.get("volumeSnapshotNamespace"), Some(&json!("shop")));
+}

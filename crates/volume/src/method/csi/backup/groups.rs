@@ -113,6 +113,9 @@ impl CsiSnapshots {
     async fn take_together(&self, group: &ClaimGroup, priority: Priority) -> Result<Vec<TakenSnapshot>, CsiError> {
         let _place = self.place(priority).await;
         let types = self.of.types.groups.as_ref().ok_or(CsiError::NoGroups)?;
+        if let Some(member) = group.members.iter().find(|member| member.is_moved) {
+            self.moves().check(&member.claim).await?;
+        }
         let (backup, namespace) = (&self.of.backup, group.namespace.as_str());
         let uids: Vec<&str> = group.members.iter().map(|member| member.claim.uid.as_str()).collect();
         let name = name_of_group(&backup.metadata.uid, namespace, &group.value, &uids);
