@@ -3,7 +3,9 @@
 use lifeboat_bucket::BucketError;
 use lifeboat_kopia::KopiaError;
 use lifeboat_mover::MoverError;
-use lifeboat_mover::protocol::{BUCKET_UNAVAILABLE, CANCELED, LOST_SIGHT, LOST_TURN, NO_TURN, REPLACED, TERMINATION_LIMIT};
+use lifeboat_mover::protocol::{
+    BUCKET_UNAVAILABLE, CANCELED, LOST_SIGHT, LOST_TURN, NO_TURN, REPLACED, TERMINATION_LIMIT,
+};
 use lifeboat_repository::RepositoryError;
 use serde::Serialize;
 use std::fmt::Display;

@@ -99,8 +99,7 @@ async fn a_first_repository_is_made_with_a_random_password() {
     // The schedule that the maintenance of the repository follows.
     let (blobs, password) =
         (blobs_of(ground.bucket.clone(), "shop"), Password::new("BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcH".into()));
-    let opened =
-        lifeboat_repository::open(blobs, password, super::open::writer_options(&ground.context).open).await.unwrap();
+    let opened = lifeboat_repository::open(blobs, password, open::writer_options(&ground.context).open).await.unwrap();
     let full = opened.maintenance_parameters().await.unwrap().full;
     assert_eq!(full.interval, 12 * 3600 * 1_000_000_000);
     // Looked at again it is as it was, with the same password.
