@@ -41,12 +41,7 @@ fn pod_with(place: &Place, claims: &[&str], metadata: &Value, command: &str) {
         "spec": {"terminationGracePeriodSeconds": 0, "volumes": volumes,
             "containers": [{"name": "a", "image": "testbed.local/busybox:1", "imagePullPolicy": "IfNotPresent",
                 "command": ["/bin/sh", "-c", command], "volumeMounts": mounts}]}}));
-    ready(place, &place.shop, metadata["name"].as_str().expect("a name"));
-}
-
-pub(super) fn ready(place: &Place, namespace: &str, pod: &str) {
-    let pod = format!("pod/{pod}");
-    place.ground.bed.kubectl(&["wait", "--for=condition=Ready", &pod, "-n", namespace, "--timeout=120s"]);
+    place.until_ready(&place.shop, metadata["name"].as_str().expect("a name"));
 }
 
 /// The objects of groups in the application's namespace, and the contents of the whole cluster that belong to them.
@@ -135,7 +130,7 @@ fn ordered_writes_to_eight_volumes_come_back_as_a_beginning_of_them() {
         let mapping = json!({"backupName": backup, "namespaceMapping": {&place.shop: copy}});
         place.ground.velero_in(&place.own, "Restore", backup, &mapping);
         place.ground.until_in(&place.own, "restore", backup, "Completed");
-        ready(&place, &copy, "counter");
+        place.until_ready(&copy, "counter");
         let is_one = is_one_moment(&place.ask(&copy, "counter", "cat /d?/log"));
         place.ground.bed.kubectl(&["delete", "namespace", &copy, "--wait=false"]);
         is_one
@@ -222,7 +217,7 @@ fn the_pods_of_all_members_stand_still_when_the_group_is_taken() {
     place.ground.velero_in(&place.own, "Restore", "r", &json!({"backupName": "b"}));
     place.ground.until_in(&place.own, "restore", "r", "Completed");
     for claim in ["left", "right"] {
-        ready(&place, &place.shop, claim);
+        place.until_ready(&place.shop, claim);
         let found = place.ask(&place.shop, claim, &format!("ls /{claim}"));
         let found: Vec<&str> = found.lines().filter(|name| *name != "lost+found").collect();
         assert_eq!(found, ["frozen"], "{claim}");
@@ -417,7 +412,7 @@ fn where_the_cluster_serves_no_groups_their_claims_come_back_all_the_same() {
     place.ground.velero_in(&place.own, "Restore", "all", &json!({"backupName": "b"}));
     let restore = place.ground.until_in(&place.own, "restore", "all", "Completed");
     assert_eq!(restore["status"]["warnings"], Value::Null, "{restore}");
-    ready(&place, &place.shop, "db");
+    place.until_ready(&place.shop, "db");
     assert_eq!(place.ask(&place.shop, "db", "cat /a/file /b/file"), "precious\nalso\n");
     // Its group cannot be deleted there, which is an error of the deletion.
     let deleted = place.lifeboat(&["backup", "delete", "b", "--confirm"]);

@@ -1,6 +1,6 @@
 //! Node agents and the pods that move the bytes of volumes, from the image of the program.
 
-use super::place::Place;
+use super::place::{Place, PodVolume, REPOSITORY_SECRET};
 use crate::support::{comes_to_be, gunzip_json, program};
 use lifeboat_testbed::{LIFEBOAT_IMAGE, import_program};
 use serde_json::{Value, json};
@@ -117,7 +117,7 @@ fn a_node_agent_is_installed_and_the_server_makes_a_repository_ready() {
             "maintenanceFrequency": "0s"}}));
     let repository = ground.until_in(&place.own, "backuprepository", "shop-default-kopia", "Ready");
     assert_eq!(repository["spec"]["maintenanceFrequency"], "1h0m0s");
-    let secret = ground.get_in(&place.own, "secret", "velero-repo-credentials");
+    let secret = ground.get_in(&place.own, "secret", REPOSITORY_SECRET);
     assert_eq!(secret["data"].as_object().map(serde_json::Map::len), Some(1));
     assert!(ground.s3.file("server", "installed/kopia/shop/kopia.repository").exists());
 
@@ -134,13 +134,7 @@ fn a_node_agent_saves_files_that_only_their_owner_can_read() {
     let place = Place::start("saved");
     install(&place, &["--use-node-agent", "--least-privilege"]);
     let ground = &place.ground;
-    ground.create(&json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": place.shop},
-        "spec": {"terminationGracePeriodSeconds": 0,
-            "containers": [{"name": "a", "image": "testbed.local/busybox:1", "imagePullPolicy": "IfNotPresent",
-                "command": ["/bin/sh", "-c", "sleep 3600"],
-                "volumeMounts": [{"name": "data", "mountPath": "/data"}, {"name": "none", "mountPath": "/none"}]}],
-            "volumes": [{"name": "data", "emptyDir": {}}, {"name": "none", "emptyDir": {}}]}}));
-    ground.bed.kubectl(&["wait", "--for=condition=Ready", "pod/web", "-n", &place.shop, "--timeout=180s"]);
+    place.sleeper("web", &[PodVolume::EmptyDir("data"), PodVolume::EmptyDir("none")], &json!({}));
     let owned = "mkdir -m 700 /data/own && echo precious > /data/own/file && chmod 600 /data/own/file && chown -R 1000 /data/own";
     place.ask(&place.shop, "web", owned);
     let pod = ground.get_in(&place.shop, "pod", "web");
@@ -175,18 +169,6 @@ fn a_node_agent_saves_files_that_only_their_owner_can_read() {
     place.end();
 }
 
-/// The owners, modes and hashes of all entries of the volume of a pod of the application.
-pub(super) fn listed(place: &Place, pod: &str) -> String {
-    listed_in(place, &place.shop, pod)
-}
-
-/// The same of a pod in another namespace.
-pub(super) fn listed_in(place: &Place, namespace: &str, pod: &str) -> String {
-    let command = "cd /data && find . | sort | grep -v '^./.velero' | grep -v lost+found | while read f; do \
-                   stat -c '%n %u:%g %a %F' $f; [ -f $f ] && sha256sum < $f; done";
-    place.ask(namespace, pod, command)
-}
-
 /// A claim and an emptyDir of one pod, by the annotation of the pod, between its hooks; and everything is lost.
 ///
 /// scenario: FSBackup
@@ -198,21 +180,16 @@ fn files_of_volumes_are_saved_and_come_back_with_owners_and_modes() {
     let ground = &place.ground;
     place.claim("data", &json!({}));
     let hook = |word: &str| json!(format!(r#"["/bin/sh", "-c", "echo {word} >> /scratch/hooks"]"#));
-    ground.create(&json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": place.shop, "annotations": {
-            "backup.velero.io/backup-volumes": "data,scratch",
-            "pre.hook.backup.velero.io/command": hook("before"), "post.hook.backup.velero.io/command": hook("after")}},
-        "spec": {"terminationGracePeriodSeconds": 0,
-            "containers": [{"name": "a", "image": "testbed.local/busybox:1", "imagePullPolicy": "IfNotPresent",
-                "command": ["/bin/sh", "-c", "sleep 3600"],
-                "volumeMounts": [{"name": "data", "mountPath": "/data"}, {"name": "scratch", "mountPath": "/scratch"}]}],
-            "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}, {"name": "scratch", "emptyDir": {}}]}}));
-    ground.bed.kubectl(&["wait", "--for=condition=Ready", "pod/web", "-n", &place.shop, "--timeout=180s"]);
+    let annotations = json!({"backup.velero.io/backup-volumes": "data,scratch",
+        "pre.hook.backup.velero.io/command": hook("before"), "post.hook.backup.velero.io/command": hook("after")});
+    let volumes = [PodVolume::Claim("data"), PodVolume::EmptyDir("scratch")];
+    place.sleeper("web", &volumes, &json!({"annotations": annotations}));
     let fill = "mkdir -m 2750 /data/own && echo precious > /data/own/file && chmod 640 /data/own/file && chown -R 1000:2000 /data/own \
                 && chmod 2750 /data/own && ln -s own/file /data/link && mkdir /data/empty && head -c 3000000 /dev/urandom > /data/big \
                 && chmod 4755 /data/big && sync";
     place.ask(&place.shop, "web", fill);
-    let before = listed(&place, "web");
-    assert!(before.contains("./own/file 1000:2000 640"), "{before}");
+    let before = place.look(&place.shop, "web", &["data"]);
+    assert!(before.contains("data/own/file 1000:2000 640"), "{before}");
 
     let namespace = format!("--include-namespaces={}", place.shop);
     let saved = place.lifeboat(&["backup", "create", "b", &namespace, "--wait"]);
@@ -225,8 +202,8 @@ fn files_of_volumes_are_saved_and_come_back_with_owners_and_modes() {
     let back = place.lifeboat(&["restore", "create", "r", "--from-backup", "b", "--wait"]);
     let facts = place.ground.get_in(&place.own, "restore", "r");
     assert_eq!((back.code, &facts["status"]["phase"]), (0, &json!("Completed")), "{back:?} {facts}");
-    ground.bed.kubectl(&["wait", "--for=condition=Ready", "pod/web", "-n", &place.shop, "--timeout=180s"]);
-    assert_eq!(listed(&place, "web"), before);
+    place.until_ready(&place.shop, "web");
+    assert_eq!(place.look(&place.shop, "web", &["data"]), before);
     // Saved before the hook that comes after.
     assert_eq!(place.ask(&place.shop, "web", "cat /scratch/hooks").trim(), "before");
     let pods = ground.bed.kubectl(&["get", "pods", "-n", &place.own, "-o", "name"]);
@@ -256,14 +233,14 @@ fn snapshots_are_moved_and_come_back() {
                 "volumeDevices": [{"name": "disk", "devicePath": "/dev/disk"}]}],
             "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}},
                 {"name": "disk", "persistentVolumeClaim": {"claimName": "disk"}}]}}));
-    ground.bed.kubectl(&["wait", "--for=condition=Ready", "pod/web", "-n", &place.shop, "--timeout=180s"]);
+    place.until_ready(&place.shop, "web");
     let fill = "mkdir /data/own && echo precious > /data/own/file && chmod 640 /data/own/file && chown -R 1000:2000 /data/own \
                 && chmod 2750 /data/own && ln -s own/file /data/link && mkdir /data/empty && head -c 3000000 /dev/urandom > /data/big \
                 && chmod 4755 /data/big && head -c 2000000 /dev/urandom | dd of=/dev/disk bs=4096 seek=3 conv=notrunc,fsync && sync";
     place.ask(&place.shop, "web", fill);
     let device = || place.ask(&place.shop, "web", "sha256sum < /dev/disk");
-    let before = (listed(&place, "web"), device());
-    assert!(before.0.contains("./own/file 1000:2000 640"), "{before:?}");
+    let before = (place.look(&place.shop, "web", &["data"]), device());
+    assert!(before.0.contains("data/own/file 1000:2000 640"), "{before:?}");
 
     let namespace = format!("--include-namespaces={}", place.shop);
     let saved = place.lifeboat(&["backup", "create", "b", &namespace, "--snapshot-move-data", "--wait"]);
@@ -292,8 +269,8 @@ fn snapshots_are_moved_and_come_back() {
     let back = place.lifeboat(&["restore", "create", "r", "--from-backup", "b", "--wait"]);
     let facts = ground.get_in(&place.own, "restore", "r");
     assert_eq!((back.code, &facts["status"]["phase"]), (0, &json!("Completed")), "{back:?} {facts}");
-    ground.bed.kubectl(&["wait", "--for=condition=Ready", "pod/web", "-n", &place.shop, "--timeout=180s"]);
-    assert_eq!((listed(&place, "web"), device()), before);
+    place.until_ready(&place.shop, "web");
+    assert_eq!((place.look(&place.shop, "web", &["data"]), device()), before);
     assert!(comes_to_be(nothing_of_movers), "a pod or claim of a mover stays");
     place.end();
 }

@@ -8,6 +8,40 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Command;
 
+/// The Secret with the password of repositories.
+pub(super) const REPOSITORY_SECRET: &str = "velero-repo-credentials";
+
+/// A volume of a pod that sleeps, which mounts it below the root by its name.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum PodVolume<'a> {
+    /// A claim, whose name is also that of the volume.
+    Claim(&'a str),
+    EmptyDir(&'a str),
+}
+
+impl<'a> PodVolume<'a> {
+    fn name(self) -> &'a str {
+        match self {
+            Self::Claim(name) | Self::EmptyDir(name) => name,
+        }
+    }
+
+    fn source(self) -> Value {
+        match self {
+            Self::Claim(name) => json!({"name": name, "persistentVolumeClaim": {"claimName": name}}),
+            Self::EmptyDir(name) => json!({"name": name, "emptyDir": {}}),
+        }
+    }
+}
+
+/// A container that sleeps and mounts volumes below the root, each by its name.
+pub(super) fn sleeping_container(volumes: &[&str]) -> Value {
+    let mount = |name: &&str| json!({"name": name, "mountPath": format!("/{name}")});
+    let mounts: Vec<Value> = volumes.iter().map(mount).collect();
+    json!({"name": "a", "image": "testbed.local/busybox:1", "imagePullPolicy": "IfNotPresent",
+        "command": ["/bin/sh", "-c", "sleep 36000"], "volumeMounts": mounts})
+}
+
 /// A server's namespace and an application's on the node.
 pub(super) struct Place {
     pub(super) ground: Ground,
@@ -70,8 +104,37 @@ impl Place {
                 "command": ["/bin/sh", "-c", "echo precious > /data/file; sync; sleep 3600"],
                 "volumeMounts": [{"name": "data", "mountPath": "/data"}]}],
             "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]}}));
-        let pod = format!("pod/{name}");
-        self.ground.bed.kubectl(&["wait", "--for=condition=Ready", &pod, "-n", &self.shop, "--timeout=180s"]);
+        self.until_ready(&self.shop, name);
+    }
+
+    /// Starts a pod that sleeps and mounts volumes, with labels and annotations as the metadata say, and waits until it
+    /// runs.
+    pub(super) fn sleeper(&self, name: &str, volumes: &[PodVolume<'_>], metadata: &Value) {
+        let mut metadata = metadata.clone();
+        metadata["name"] = json!(name);
+        metadata["namespace"] = json!(self.shop);
+        let names: Vec<&str> = volumes.iter().map(|volume| volume.name()).collect();
+        let sources: Vec<Value> = volumes.iter().map(|volume| volume.source()).collect();
+        self.ground.create(&json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata,
+            "spec": {"terminationGracePeriodSeconds": 0, "containers": [sleeping_container(&names)], "volumes": sources}}));
+        self.until_ready(&self.shop, name);
+    }
+
+    /// Waits until a pod is ready.
+    pub(super) fn until_ready(&self, namespace: &str, pod: &str) {
+        let pod = format!("pod/{pod}");
+        self.ground.bed.kubectl(&["wait", "--for=condition=Ready", &pod, "-n", namespace, "--timeout=180s"]);
+    }
+
+    /// Lists all entries of folders below the root of a pod with their owners and modes, and hashes the files. A folder
+    /// that is not there has no entries.
+    pub(super) fn look(&self, namespace: &str, pod: &str, folders: &[&str]) -> String {
+        let command = format!(
+            "cd / && for d in {}; do [ -d $d ] && find $d; done | sort | grep -v -e /.velero -e lost+found | \
+             while read f; do stat -c '%n %u:%g %a %F' $f; [ -f $f ] && sha256sum < $f; done; true",
+            folders.join(" ")
+        );
+        self.ask(namespace, pod, &command)
     }
 
     pub(super) fn backup(&self, name: &str, rest: &Value) {

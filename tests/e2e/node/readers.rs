@@ -1,15 +1,13 @@
 //! Claims that no running pod mounts: their files are saved through reader pods, and come back without a pod.
 
-use super::movers::{install, listed};
-use super::place::Place;
+use super::movers::install;
+use super::place::{Place, sleeping_container};
 use crate::support::{comes_to_be, run};
 use serde_json::{Value, json};
 
 /// A pod that mounts a claim and sleeps.
 fn sleeper(claim: &str) -> Value {
-    json!({"terminationGracePeriodSeconds": 0,
-        "containers": [{"name": "a", "image": "testbed.local/busybox:1", "imagePullPolicy": "IfNotPresent",
-            "command": ["/bin/sh", "-c", "sleep 3600"], "volumeMounts": [{"name": "data", "mountPath": "/data"}]}],
+    json!({"terminationGracePeriodSeconds": 0, "containers": [sleeping_container(&["data"])],
         "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]})
 }
 
@@ -22,7 +20,7 @@ fn start(place: &Place) {
         .create(&json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "writer", "namespace": place.shop},
         "spec": sleeper("archive")}));
     bed.kubectl(&["wait", "--for=condition=Available", "deployment/web", "-n", &place.shop, "--timeout=180s"]);
-    bed.kubectl(&["wait", "--for=condition=Ready", "pod/writer", "-n", &place.shop, "--timeout=180s"]);
+    place.until_ready(&place.shop, "writer");
 }
 
 /// Stops it, and waits until no pod is there.
@@ -40,7 +38,7 @@ fn pods(place: &Place) -> String {
 
 /// Files, owners and modes of both claims.
 fn contents(place: &Place) -> [String; 2] {
-    ["deployment/web", "writer"].map(|pod| listed(place, pod))
+    ["deployment/web", "writer"].map(|pod| place.look(&place.shop, pod, &["data"]))
 }
 
 /// The bytes that the PodVolumeBackups of a backup have read anew, by claim.
@@ -81,7 +79,7 @@ fn claims_that_no_running_pod_mounts_are_saved_and_come_back() {
         place.ask(&place.shop, pod, fill);
     }
     let before = contents(&place);
-    assert!(before[0].contains("./own/file 1000:2000 640"), "{before:?}");
+    assert!(before[0].contains("data/own/file 1000:2000 640"), "{before:?}");
     stop(&place);
     let level = "pod-security.kubernetes.io/enforce";
     bed.kubectl(&["label", "namespace", &place.shop, &format!("{level}=restricted")]);

@@ -1,7 +1,7 @@
 //! Repositories maintained by real Jobs of an installed server.
 
 use super::movers::install;
-use super::place::Place;
+use super::place::{Place, PodVolume};
 use crate::support::{comes_to_be, comes_to_be_within};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -15,12 +15,8 @@ fn repositories_are_maintained_by_jobs() {
     let place = Place::start("jobs");
     install(&place, &["--use-node-agent", "--least-privilege", "--maintenance-job-mem-limit=256Mi"]);
     let ground = &place.ground;
-    ground.create(&json!({"apiVersion": "v1", "kind": "Pod",
-        "metadata": {"name": "web", "namespace": place.shop, "annotations": {"backup.velero.io/backup-volumes": "data"}},
-        "spec": {"terminationGracePeriodSeconds": 0, "volumes": [{"name": "data", "emptyDir": {}}],
-            "containers": [{"name": "a", "image": "testbed.local/busybox:1", "imagePullPolicy": "IfNotPresent",
-                "command": ["/bin/sh", "-c", "sleep 3600"], "volumeMounts": [{"name": "data", "mountPath": "/data"}]}]}}));
-    ground.bed.kubectl(&["wait", "--for=condition=Ready", "pod/web", "-n", &place.shop, "--timeout=180s"]);
+    let metadata = json!({"annotations": {"backup.velero.io/backup-volumes": "data"}});
+    place.sleeper("web", &[PodVolume::EmptyDir("data")], &metadata);
     place.ask(&place.shop, "web", "echo precious > /data/file && sync");
     let namespace = format!("--include-namespaces={}", place.shop);
     let saved = place.lifeboat(&["backup", "create", "b", &namespace, "--wait"]);

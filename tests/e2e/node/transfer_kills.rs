@@ -5,7 +5,7 @@
 //! the bytes move for seconds, and moments within that time are met too.
 
 use super::movers::install_at;
-use super::place::Place;
+use super::place::{Place, PodVolume, REPOSITORY_SECRET};
 use crate::random::{number, seeds, splitmix};
 use crate::support::{Run, comes_to_be_within, run};
 use base64::Engine;
@@ -188,11 +188,9 @@ pub(super) fn left(place: &Place) -> Vec<String> {
     left
 }
 
-/// The owners, modes and hashes of all entries of the volumes of the pod in a namespace.
+/// All entries of the volumes of the pod in a namespace.
 fn look(place: &Place, namespace: &str) -> String {
-    let command = "cd / && find data scratch | sort | grep -v /.velero | grep -v lost+found | while read f; do \
-                   stat -c '%n %u:%g %a %F' $f; [ -f $f ] && sha256sum < $f; done";
-    place.ask(namespace, "web", command)
+    place.look(namespace, "web", &["data", "scratch"])
 }
 
 /// Waits until server and node agent work again.
@@ -238,7 +236,7 @@ fn history(place: &Place, seed: u64) {
         "seed {seed} {back:?} {facts} {}",
         last_words(place)
     );
-    place.ground.bed.kubectl(&["wait", "--for=condition=Ready", "pod/web", "-n", &copy, "--timeout=90s"]);
+    place.until_ready(&copy, "web");
     assert_eq!(look(place, &copy), before, "seed {seed} {back:?}");
     assert!(is_clean(), "seed {seed} {back:?}: {:?} {}", left(place), last_words(place));
     place.ground.bed.kubectl(&["delete", "namespace", &copy, "--wait=false"]);
@@ -248,8 +246,7 @@ fn history(place: &Place, seed: u64) {
 pub(super) fn verify(place: &Place) -> Run {
     let folder = place.ground.directories.path();
     let path = "jsonpath={.data.repository-password}";
-    let password =
-        place.ground.bed.kubectl(&["get", "secret", "velero-repo-credentials", "-n", &place.own, "-o", path]);
+    let password = place.ground.bed.kubectl(&["get", "secret", REPOSITORY_SECRET, "-n", &place.own, "-o", path]);
     let password = STANDARD.decode(password.trim()).expect("base64");
     std::fs::write(folder.join("repository-password"), password).expect("write");
     let s3 = &place.ground.s3;
@@ -267,14 +264,8 @@ fn transfers_survive_kills_of_all_pods_at_random_moments() {
     proxy.script(vec![Rule::new("*", "*/kopia/*", Nth::Every, Fault::Delay(SLOWNESS))]);
     install_at(&place, proxy.url(), &["--use-node-agent"]);
     place.claim("data", &json!({}));
-    let mount = |name: &str| json!({"name": name, "mountPath": format!("/{name}")});
-    place.ground.create(&json!({"apiVersion": "v1", "kind": "Pod",
-        "metadata": {"name": "web", "namespace": place.shop, "annotations": {"backup.velero.io/backup-volumes": "scratch"}},
-        "spec": {"terminationGracePeriodSeconds": 0,
-            "containers": [{"name": "a", "image": "testbed.local/busybox:1", "imagePullPolicy": "IfNotPresent",
-                "command": ["/bin/sh", "-c", "sleep 36000"], "volumeMounts": [mount("data"), mount("scratch")]}],
-            "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}, {"name": "scratch", "emptyDir": {}}]}}));
-    place.ground.bed.kubectl(&["wait", "--for=condition=Ready", "pod/web", "-n", &place.shop, "--timeout=90s"]);
+    let volumes = [PodVolume::Claim("data"), PodVolume::EmptyDir("scratch")];
+    place.sleeper("web", &volumes, &json!({"annotations": {"backup.velero.io/backup-volumes": "scratch"}}));
     // The same ones each time, unless a long test asks for more.
     let seeds = if number("LIFEBOAT_KILLS").is_some() { seeds(HISTORIES) } else { (1..=HISTORIES).collect() };
     for seed in seeds {

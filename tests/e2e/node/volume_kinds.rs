@@ -1,9 +1,9 @@
 //! Volumes of many kinds in one backup: shared ones, those of a set, members of a group. They come back in another namespace and class, and over
 //! what is there.
 
-use super::groups::{group_objects, ready};
+use super::groups::group_objects;
 use super::movers::install;
-use super::place::Place;
+use super::place::{Place, PodVolume, sleeping_container};
 use super::transfer_kills::left;
 use crate::support::{Run, comes_to_be};
 use lifeboat_testbed::DRIVER;
@@ -24,32 +24,21 @@ fn claim(place: &Place, name: &str, access_mode: &str) {
         "spec": {"accessModes": [access_mode], "storageClassName": "csi", "resources": {"requests": {"storage": "16Mi"}}}}));
 }
 
-/// A container that sleeps and mounts volumes below the root, each by its name.
-fn sleeper(volumes: &[&str]) -> Value {
-    let mounts: Vec<Value> =
-        volumes.iter().map(|name| json!({"name": name, "mountPath": format!("/{name}")})).collect();
-    json!([{"name": "a", "image": "testbed.local/busybox:1", "imagePullPolicy": "IfNotPresent",
-        "command": ["/bin/sh", "-c", "sleep 36000"], "volumeMounts": mounts}])
-}
-
 /// A claim for many nodes and one for a single node, both mounted by two pods, and a set of three whose claims are a group.
 fn application(place: &Place) {
     claim(place, "shared", "ReadWriteMany");
     claim(place, "both", "ReadWriteOnce");
     for name in PAIR {
-        place.ground.create(&json!({"apiVersion": "v1", "kind": "Pod",
-            "metadata": {"name": name, "namespace": place.shop, "labels": {"app": "pair"},
-                "annotations": {"backup.velero.io/backup-volumes": "shared,both"}},
-            "spec": {"terminationGracePeriodSeconds": 0, "containers": sleeper(&["shared", "both"]),
-                "volumes": [{"name": "shared", "persistentVolumeClaim": {"claimName": "shared"}},
-                    {"name": "both", "persistentVolumeClaim": {"claimName": "both"}}]}}));
+        let metadata = json!({"labels": {"app": "pair"},
+            "annotations": {"backup.velero.io/backup-volumes": "shared,both"}});
+        place.sleeper(name, &[PodVolume::Claim("shared"), PodVolume::Claim("both")], &metadata);
     }
     let labels = json!({"app": "db"});
     place.ground.create(&json!({"apiVersion": "apps/v1", "kind": "StatefulSet",
         "metadata": {"name": "db", "namespace": place.shop},
         "spec": {"replicas": 3, "serviceName": "db", "podManagementPolicy": "Parallel", "selector": {"matchLabels": labels},
             "template": {"metadata": {"labels": labels},
-                "spec": {"terminationGracePeriodSeconds": 0, "containers": sleeper(&["data"])}},
+                "spec": {"terminationGracePeriodSeconds": 0, "containers": [sleeping_container(&["data"])]}},
             "volumeClaimTemplates": [{"metadata": {"name": "data", "labels": {"velero.io/volume-group": "db"}},
                 "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "csi",
                     "resources": {"requests": {"storage": "16Mi"}}}}]}}));
@@ -65,15 +54,13 @@ fn all_ready(place: &Place, namespace: &str) {
         // The set makes its pods after this test has asked for them.
         let there = ["wait", "--for=create", &format!("pod/{pod}"), "-n", namespace, "--timeout=120s"];
         place.ground.bed.kubectl(&there);
-        ready(place, namespace, pod);
+        place.until_ready(namespace, pod);
     }
 }
 
-/// The owners, modes and hashes of everything in the volumes of a pod.
+/// Everything in the volumes of a pod.
 fn look(place: &Place, namespace: &str, pod: &str) -> String {
-    let command = "cd / && for d in data shared both; do [ -d $d ] && find $d; done | sort | grep -v -e /.velero -e lost+found | \
-                   while read f; do stat -c '%n %u:%g %a %F' $f; [ -f $f ] && sha256sum < $f; done; true";
-    place.ask(namespace, pod, command)
+    place.look(namespace, pod, &["data", "shared", "both"])
 }
 
 fn contents(place: &Place, namespace: &str) -> Vec<String> {

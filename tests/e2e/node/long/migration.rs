@@ -1,12 +1,10 @@
 //! Volumes that come to an installation which never saw them: their files, and the data of their snapshots, lie in the bucket alone.
 
 use crate::node::movers::install;
-use crate::node::place::Place;
+use crate::node::place::{Place, PodVolume, REPOSITORY_SECRET};
 use crate::node::transfer_kills::{last_words, left};
 use crate::support::{comes_to_be, eventually, gunzip_json};
 use serde_json::{Value, json};
-
-const SECRET: &str = "velero-repo-credentials";
 
 /// Volumes by the class and size of their claims: one class is skipped, one size is saved by its files, and so are volumes of pods alone.
 const POLICIES: &str = "version: v1
@@ -22,37 +20,9 @@ fn claim(place: &Place, name: &str, class: &str, size: &str, labels: &Value) {
         "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": class, "resources": {"requests": {"storage": size}}}}));
 }
 
-fn pod(place: &Place, name: &str, labels: &Value, volumes: &[(&str, Value)]) {
-    let mounts: Vec<Value> =
-        volumes.iter().map(|(name, _)| json!({"name": name, "mountPath": format!("/{name}")})).collect();
-    let named = |(name, source): &(&str, Value)| {
-        let mut volume = source.clone();
-        volume["name"] = json!(name);
-        volume
-    };
-    let volumes: Vec<Value> = volumes.iter().map(named).collect();
-    place.ground.create(&json!({"apiVersion": "v1", "kind": "Pod",
-        "metadata": {"name": name, "namespace": place.shop, "labels": labels},
-        "spec": {"terminationGracePeriodSeconds": 0, "volumes": volumes,
-            "containers": [{"name": "a", "image": "testbed.local/busybox:1", "imagePullPolicy": "IfNotPresent",
-                "command": ["/bin/sh", "-c", "sleep 36000"], "volumeMounts": mounts}]}}));
-    ready(place, name);
-}
-
-fn ready(place: &Place, pod: &str) {
-    let pod = format!("pod/{pod}");
-    place.ground.bed.kubectl(&["wait", "--for=condition=Ready", &pod, "-n", &place.shop, "--timeout=180s"]);
-}
-
-fn of_claim(name: &str) -> Value {
-    json!({"persistentVolumeClaim": {"claimName": name}})
-}
-
-/// The owners, modes and hashes of everything in the volumes of the pod.
+/// Everything in the volumes of the pod.
 fn look(place: &Place) -> String {
-    let command = "cd / && find moved files scratch | sort | grep -v -e /.velero -e lost+found | while read f; do \
-                   stat -c '%n %u:%g %a %F' $f; [ -f $f ] && sha256sum < $f; done; true";
-    place.ask(&place.shop, "web", command)
+    place.look(&place.shop, "web", &["moved", "files", "scratch"])
 }
 
 /// scenario: Migration, DataMover
@@ -67,9 +37,9 @@ fn volumes_come_to_an_installation_that_never_saw_them() {
     claim(&place, "moved", "csi", "16Mi", &json!({}));
     claim(&place, "files", "csi", "32Mi", &json!({}));
     claim(&place, "skipped", "csi-wait", "16Mi", &skipped);
-    let volumes = [("moved", of_claim("moved")), ("files", of_claim("files")), ("scratch", json!({"emptyDir": {}}))];
-    pod(&place, "web", &json!({}), &volumes);
-    pod(&place, "other", &skipped, &[("skipped", of_claim("skipped"))]);
+    let volumes = [PodVolume::Claim("moved"), PodVolume::Claim("files"), PodVolume::EmptyDir("scratch")];
+    place.sleeper("web", &volumes, &json!({}));
+    place.sleeper("other", &[PodVolume::Claim("skipped")], &json!({"labels": skipped}));
     let fill = "for d in moved files scratch; do mkdir /$d/own && echo $d > /$d/own/file && chmod 640 /$d/own/file && \
                 chown -R 1000:2000 /$d/own && chmod 2750 /$d/own && head -c 1000000 /dev/urandom > /$d/big; done; sync";
     place.ask(&place.shop, "web", fill);
@@ -102,7 +72,7 @@ fn volumes_come_to_an_installation_that_never_saw_them() {
 
     // All that knew of it goes, but the bucket and the password, which its user has kept.
     assert!(comes_to_be(|| left(&place).is_empty()), "{:?}", left(&place));
-    let password = place.ground.get_in(&place.own, "secret", SECRET)["data"].clone();
+    let password = place.ground.get_in(&place.own, "secret", REPOSITORY_SECRET)["data"].clone();
     place.lose(&place.shop);
     let bed = &place.ground.bed;
     bed.kubectl(&["delete", "deployment/velero", "daemonset/node-agent", "-n", &place.own, "--timeout=120s"]);
@@ -110,7 +80,7 @@ fn volumes_come_to_an_installation_that_never_saw_them() {
     let bed = &place.ground.bed;
     bed.kubectl(&["create", "namespace", &place.own]);
     place.ground.create(&json!({"apiVersion": "v1", "kind": "Secret",
-        "metadata": {"name": SECRET, "namespace": place.own}, "data": password}));
+        "metadata": {"name": REPOSITORY_SECRET, "namespace": place.own}, "data": password}));
     install(&place, &["--use-node-agent"]);
     eventually("the backup out of the bucket", || {
         place.ground.get_in(&place.own, "backup", "b")["status"]["phase"] == "Completed"
@@ -123,7 +93,7 @@ fn volumes_come_to_an_installation_that_never_saw_them() {
         "{back:?} {facts} {}",
         last_words(&place)
     );
-    ready(&place, "web");
+    place.until_ready(&place.shop, "web");
     assert_eq!(look(&place), before);
     assert!(comes_to_be(|| left(&place).is_empty()), "{:?}", left(&place));
     bed.kubectl(&["delete", "namespace", &old, "--wait=false"]);

@@ -1,7 +1,7 @@
 //! Velero's own server and node agent, and ours, in one namespace: each restores what the other has saved, alone and mixed.
 
 use crate::node::movers::{credentials, install, location_config};
-use crate::node::place::Place;
+use crate::node::place::{Place, PodVolume};
 use crate::node::transfer_kills::verify;
 use crate::support::comes_to_be_within;
 use lifeboat_testbed::{VELERO_IMAGE, VELERO_PLUGIN_IMAGE, VeleroPrograms, import_velero};
@@ -124,8 +124,7 @@ impl Installation {
         let name = format!("{backup}-{server}{agent}");
         self.place.ground.velero_in(&self.place.own, "Restore", &name, &json!({"backupName": backup}));
         self.completed("restore", &name);
-        let ready = ["wait", "--for=condition=Ready", "pod/web", "-n", &self.place.shop, "--timeout=120s"];
-        self.place.ground.bed.kubectl(&ready);
+        self.place.until_ready(&self.place.shop, "web");
         assert_eq!(contents(&self.place), self.saved[backup], "{backup} by {:?}", self.now);
         let role = self.place.ground.get_in(&self.place.shop, "role", ROLE);
         assert_eq!(role["rules"], rules(), "{backup} by {:?}", self.now);
@@ -144,11 +143,9 @@ fn without_facts(object: &Value) -> Value {
     json!({"apiVersion": object["apiVersion"], "kind": object["kind"], "metadata": metadata, "spec": object["spec"]})
 }
 
-/// The owners, modes and hashes of all entries of the volumes.
+/// All entries of the volumes.
 fn contents(place: &Place) -> String {
-    let command = "for d in data scratch; do cd /$d && find . | sort | grep -v -e '^./.velero' -e lost+found | while read f; do \
-                   stat -c '%n %u:%g %a %F' $f; [ -f $f ] && sha256sum < $f; done; done";
-    place.ask(&place.shop, "web", command)
+    place.look(&place.shop, "web", &["data", "scratch"])
 }
 
 /// A claim whose snapshots are moved, and an emptyDir whose files are saved from the node.
@@ -163,15 +160,9 @@ fn velero_and_lifeboat_restore_each_others_volumes_alone_and_mixed() {
     both.place.claim("data", &json!({}));
     both.place.ground.create(&json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
         "metadata": {"name": ROLE, "namespace": both.place.shop}, "rules": rules()}));
-    both.place.ground.create(&json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web",
-            "namespace": both.place.shop, "annotations": {"backup.velero.io/backup-volumes": "scratch"}},
-        "spec": {"terminationGracePeriodSeconds": 0,
-            "containers": [{"name": "a", "image": "testbed.local/busybox:1", "imagePullPolicy": "IfNotPresent",
-                "command": ["/bin/sh", "-c", "sleep 36000"],
-                "volumeMounts": [{"name": "data", "mountPath": "/data"}, {"name": "scratch", "mountPath": "/scratch"}]}],
-            "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}, {"name": "scratch", "emptyDir": {}}]}}));
-    let ready = ["wait", "--for=condition=Ready", "pod/web", "-n", &both.place.shop, "--timeout=90s"];
-    both.place.ground.bed.kubectl(&ready);
+    let volumes = [PodVolume::Claim("data"), PodVolume::EmptyDir("scratch")];
+    let metadata = json!({"annotations": {"backup.velero.io/backup-volumes": "scratch"}});
+    both.place.sleeper("web", &volumes, &metadata);
     let fill = "mkdir /data/own && echo precious > /data/own/file && chmod 640 /data/own/file && chown -R 1000:2000 /data/own \
                 && chmod 2750 /data/own && ln -s own/file /data/link && mkdir /data/empty && head -c 3000000 /dev/urandom > /data/big \
                 && chmod 4755 /data/big && head -c 100000 /dev/urandom > /scratch/some && chmod 600 /scratch/some";
