@@ -8,6 +8,7 @@ mod backup;
 mod bed;
 mod browse;
 mod browsing;
+mod compared;
 mod flags;
 mod idle;
 mod large;

@@ -12,10 +12,10 @@ mod server;
 mod transfers;
 mod volumes;
 
+use super::compared::report::{MeasuredRow, json, table};
+use super::compared::sides::Side;
 use super::programs::Programs;
 use super::report::write;
-use super::repository::report::{MeasuredRow, json, table};
-use super::repository::sides::Side;
 use anyhow::{Result, bail};
 use ground::Ground;
 use lifeboat_testbed::{Binaries, Node, VeleroPrograms, in_namespaces};

@@ -1,28 +1,25 @@
 //! `cargo xtask bench-repo`: repositories written, restored and maintained by Lifeboat and by kopia, in turn.
 //!
-//! The rows are in [`rows`], what they measure with in [`ground`] and [`sides`]. How to read the result is in `docs/development.md`.
+//! The rows are in [`rows`], what they measure with in [`ground`] and [`compared`](super::compared). How to read the
+//! result is in `docs/development.md`.
 
-pub(crate) mod cache;
-pub(crate) mod data;
 mod far;
 mod ground;
 mod in_place;
 mod maintenance;
 mod many;
-pub(crate) mod report;
 mod restores;
 mod rows;
-pub(crate) mod sides;
 mod snapshots;
 mod versions;
 
+use super::compared::report::{MeasuredRow, json, table};
+use super::compared::sides::Side;
 use super::programs::Programs;
 use super::report::write;
 use anyhow::{Result, bail};
 use ground::Ground;
-use report::MeasuredRow;
 use rows::{Options, RowName};
-use sides::Side;
 
 /// Runs the rows whose names contain one of the words. A missed bound does not fail; a command that fails does.
 pub(crate) fn run(args: &[String]) -> Result<()> {
@@ -46,8 +43,8 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
             }
         }
     }
-    println!("\n{}", report::table(&done, Side::Kopia));
-    write(&path, &report::json(&done)?)?;
+    println!("\n{}", table(&done, Side::Kopia));
+    write(&path, &json(&done)?)?;
     println!("{}", path.display());
     if !failed.is_empty() {
         bail!("failed: {}", failed.join(", "));

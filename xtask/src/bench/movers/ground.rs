@@ -3,8 +3,8 @@
 use super::rows::MoverOptions;
 use super::transfers::{Direction, FollowedOperation, MovedVolume, follow};
 use crate::bench::bed::{Bed, pause};
+use crate::bench::compared::sides::Side;
 use crate::bench::programs::Programs;
-use crate::bench::repository::sides::Side;
 use anyhow::{Context, Result, ensure};
 use lifeboat_testbed::{
     ApiClient, LIFEBOAT_IMAGE, Node, S3Server, VELERO_IMAGE, VELERO_PLUGIN_IMAGE, VeleroPrograms, import_program,
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// The bucket of everybody. The prefix of an installation is the word of its side.
+/// The bucket of both installations.
 pub(super) const BUCKET: &str = "bench";
 /// Transfers that our node agent runs at once.
 pub(super) const AT_ONCE: usize = 4;
@@ -26,6 +26,37 @@ const PODS: &str = "/var/lib/kubelet/pods";
 /// Time limit for what takes some seconds.
 const PATIENCE: Duration = Duration::from_secs(300);
 
+/// An installation on the node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Installation {
+    Lifeboat,
+    Velero,
+}
+
+impl Installation {
+    /// The side of a row on which its costs count. Its word is also the prefix in the bucket.
+    pub(super) fn side(self) -> Side {
+        match self {
+            Self::Lifeboat => Side::Lifeboat,
+            Self::Velero => Side::Velero,
+        }
+    }
+
+    pub(super) fn namespace(self) -> &'static str {
+        match self {
+            Self::Lifeboat => "ours",
+            Self::Velero => "theirs",
+        }
+    }
+}
+
+/// The namespace that is restored, and the one into which it is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RestoredNamespace<'a> {
+    pub(super) from: &'a str,
+    pub(super) into: &'a str,
+}
+
 /// The node, the bucket, and both installations.
 pub(super) struct Ground<'a> {
     // Ended in this order.
@@ -35,14 +66,6 @@ pub(super) struct Ground<'a> {
     pub(super) folder: &'a Path,
     scale: u64,
     pub(super) rounds: usize,
-}
-
-/// The namespace of an installation.
-pub(super) fn home(side: Side) -> &'static str {
-    match side {
-        Side::Velero => "theirs",
-        _ => "ours",
-    }
 }
 
 impl<'a> Ground<'a> {
@@ -75,25 +98,26 @@ impl<'a> Ground<'a> {
         (size / self.scale).max(1)
     }
 
-    /// The sides in the order of a round: every other one begins with the other.
-    pub(super) fn order(&self, round: usize) -> [Side; 2] {
-        if round % 2 == 0 { [Side::Velero, Side::Lifeboat] } else { [Side::Lifeboat, Side::Velero] }
+    /// The installations in the order of a round: every other one begins with the other.
+    pub(super) fn order(&self, round: usize) -> [Installation; 2] {
+        use Installation::{Lifeboat, Velero};
+        if round % 2 == 0 { [Velero, Lifeboat] } else { [Lifeboat, Velero] }
     }
 
     pub(super) fn credentials(&self) -> PathBuf {
         self.folder.join("credentials")
     }
 
-    fn flags(&self, side: Side) -> Vec<String> {
+    fn flags(&self, installation: Installation) -> Vec<String> {
         let (region, endpoint) = (self.s3.region(), self.s3.endpoint());
         // Two installations find room on a small machine, and nothing holds a program back.
         let sizes = ["velero-pod-cpu", "velero-pod-mem", "node-agent-pod-cpu", "node-agent-pod-mem"];
         let unlimited = sizes.iter().flat_map(|what| [format!("--{what}-request=0"), format!("--{what}-limit=0")]);
         let flags = [
-            format!("--namespace={}", home(side)),
+            format!("--namespace={}", installation.namespace()),
             "--provider=aws".to_owned(),
             format!("--bucket={BUCKET}"),
-            format!("--prefix={}", side.word()),
+            format!("--prefix={}", installation.side().word()),
             format!("--backup-location-config=region={region},s3ForcePathStyle=true,s3Url={endpoint}"),
             format!("--secret-file={}", self.credentials().display()),
             "--use-volume-snapshots=false".to_owned(),
@@ -103,25 +127,25 @@ impl<'a> Ground<'a> {
     }
 
     fn install_ours(&self) -> Result<()> {
-        let own = home(Side::Lifeboat);
+        let own = Installation::Lifeboat.namespace();
         self.bed.plane.kubectl().try_run(&["create", "namespace", own])?;
         let settings = json!({"loadConcurrency": {"globalConfig": AT_ONCE}});
         self.bed.plane.create(&json!({"apiVersion": "v1", "kind": "ConfigMap",
             "metadata": {"name": SETTINGS, "namespace": own}, "data": {"config": settings.to_string()}}))?;
         let mut install = Command::new(&self.bed.programs.lifeboat);
         install.args(["install", "--wait", &format!("--image={LIFEBOAT_IMAGE}")]);
-        install.arg(format!("--node-agent-configmap={SETTINGS}")).args(self.flags(Side::Lifeboat));
+        install.arg(format!("--node-agent-configmap={SETTINGS}")).args(self.flags(Installation::Lifeboat));
         self.printed(&mut install)?;
         self.until_available(own)
     }
 
     /// Installs what Velero's client would, beside our definitions, which are the same.
     fn install_velero(&self) -> Result<()> {
-        let (programs, own) = (VeleroPrograms::build()?, home(Side::Velero));
+        let (programs, own) = (VeleroPrograms::build()?, Installation::Velero.namespace());
         import_velero(&programs)?;
         let mut client = Command::new(&programs.velero);
         client.args(["install", "--dry-run", "-o", "json", &format!("--image={VELERO_IMAGE}")]);
-        client.arg(format!("--plugins={VELERO_PLUGIN_IMAGE}")).args(self.flags(Side::Velero));
+        client.arg(format!("--plugins={VELERO_PLUGIN_IMAGE}")).args(self.flags(Installation::Velero));
         let all: Value = serde_json::from_str(&self.printed(&mut client)?).context("what velero install prints")?;
         let items = all["items"].as_array().into_iter().flatten();
         let items: Vec<&Value> = items.filter(|item| item["kind"] != "CustomResourceDefinition").collect();
@@ -188,24 +212,29 @@ impl<'a> Ground<'a> {
     }
 
     /// Saves the files of a namespace by an installation.
-    pub(super) fn backup(&self, side: Side, namespace: &str, name: &str) -> Result<Vec<MovedVolume>> {
+    pub(super) fn backup(&self, by: Installation, namespace: &str, name: &str) -> Result<Vec<MovedVolume>> {
         let spec = json!({"includedNamespaces": [namespace], "storageLocation": "default",
             "defaultVolumesToFsBackup": true, "snapshotVolumes": false});
-        self.operation("Backup", side, name, &spec)?;
-        follow(self.client(), FollowedOperation { direction: Direction::Backup, namespace: home(side), name })
+        self.operation("Backup", by, name, &spec)?;
+        follow(self.client(), FollowedOperation { direction: Direction::Backup, namespace: by.namespace(), name })
     }
 
     /// Restores a backup of a namespace into another one.
-    pub(super) fn restore(&self, side: Side, backup: &str, namespaces: [&str; 2]) -> Result<Vec<MovedVolume>> {
-        let [from, to] = namespaces;
-        let spec = json!({"backupName": backup, "namespaceMapping": {from: to}});
-        self.operation("Restore", side, backup, &spec)?;
-        let of = FollowedOperation { direction: Direction::Restore, namespace: home(side), name: backup };
+    pub(super) fn restore(
+        &self,
+        by: Installation,
+        backup: &str,
+        namespace: RestoredNamespace<'_>,
+    ) -> Result<Vec<MovedVolume>> {
+        let RestoredNamespace { from, into } = namespace;
+        let spec = json!({"backupName": backup, "namespaceMapping": {from: into}});
+        self.operation("Restore", by, backup, &spec)?;
+        let of = FollowedOperation { direction: Direction::Restore, namespace: by.namespace(), name: backup };
         follow(self.client(), of)
     }
 
-    fn operation(&self, kind: &str, side: Side, name: &str, spec: &Value) -> Result<()> {
-        let metadata = json!({"name": name, "namespace": home(side)});
+    fn operation(&self, kind: &str, by: Installation, name: &str, spec: &Value) -> Result<()> {
+        let metadata = json!({"name": name, "namespace": by.namespace()});
         self.bed.plane.create(&json!({"apiVersion": "velero.io/v1", "kind": kind, "metadata": metadata, "spec": spec}))
     }
 

@@ -1,11 +1,11 @@
 //! A node agent that has nothing to do beside thousands of transfers that have ended.
 
-use super::ground::{Ground, home};
+use super::ground::{Ground, Installation};
 use super::processes::{ProcessCost, Processes};
 use crate::bench::audit::Audit;
 use crate::bench::bed::pause_for;
-use crate::bench::repository::report::MeasuredRow;
-use crate::bench::repository::sides::{Cost, Costs, Side};
+use crate::bench::compared::report::MeasuredRow;
+use crate::bench::compared::sides::{Cost, Costs, Side};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ const REST: Duration = Duration::from_secs(5);
 const BUSY: f64 = 0.1;
 
 pub(super) fn run(ground: &Ground<'_>) -> Result<Vec<MeasuredRow>> {
-    let (own, kubectl) = (home(Side::Lifeboat), ground.bed.plane.kubectl());
+    let (own, kubectl) = (Installation::Lifeboat.namespace(), ground.bed.plane.kubectl());
     // Requests of the server would count.
     kubectl.try_run(&["scale", "deployment/velero", "-n", own, "--replicas=0"])?;
     kubectl.try_run(&["wait", "--for=delete", "pod", "-l", "deploy=velero", "-n", own, "--timeout=180s"])?;
@@ -56,7 +56,7 @@ pub(super) fn run(ground: &Ground<'_>) -> Result<Vec<MeasuredRow>> {
 
 /// The UID of the pod of the node agent.
 fn agent(ground: &Ground<'_>) -> Result<String> {
-    let pods = ground.client().list("pods", Some(home(Side::Lifeboat)))?;
+    let pods = ground.client().list("pods", Some(Installation::Lifeboat.namespace()))?;
     let is_agent = |pod: &&Value| {
         pod["metadata"]["labels"]["role"] == "node-agent" && pod["metadata"]["deletionTimestamp"].is_null()
     };
@@ -77,7 +77,7 @@ fn create(ground: &Ground<'_>, version: &str, plural: &str, objects: impl Iterat
     let file = ground.folder.join("objects.jsonl");
     let lines: Vec<String> = objects.map(|object| object.to_string()).collect();
     std::fs::write(&file, lines.join("\n"))?;
-    let path = format!("/apis/{version}/namespaces/{}/{plural}", home(Side::Lifeboat));
+    let path = format!("/apis/{version}/namespaces/{}/{plural}", Installation::Lifeboat.namespace());
     let pass = ground.bed.floor_create_lines(&path, &file)?;
     ensure!(pass.requests == lines.len() as u64, "of {} {plural} {} were created", lines.len(), pass.requests);
     Ok(())
@@ -85,7 +85,7 @@ fn create(ground: &Ground<'_>, version: &str, plural: &str, objects: impl Iterat
 
 /// The labels, annotations and status that an ended transfer of a night has.
 fn ended(name: &str) -> (Value, Value) {
-    let metadata = json!({"name": name, "namespace": home(Side::Lifeboat),
+    let metadata = json!({"name": name, "namespace": Installation::Lifeboat.namespace(),
         "labels": {"velero.io/backup-name": "nightly", "velero.io/backup-uid": "5a8f0f0e-5d0a-4b06-8d53-0d4b1f3f0c11",
             "velero.io/async-operation-id": format!("du-{name}"), "velero.io/pvc-uid": "9f0b6b2e-64a0-4f0b-a0e3-6f0f5bb3f1aa"},
         "annotations": {"velero.io/pvc-name": "data"}});
@@ -113,17 +113,4 @@ fn pod_volume_backup(number: u64) -> Value {
         "spec": {"node": "node-1", "volume": "data", "backupStorageLocation": "default", "uploaderType": "kopia",
             "repoIdentifier": "", "pod": {"kind": "Pod", "namespace": format!("shop-{}", number % 100),
                 "name": format!("web-{number}"), "uid": "7b6f6f0e-9f52-4d5e-8a4c-1f1d2c3b4a59"}}})
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ended_transfers_are_of_the_kinds_that_a_node_agent_watches() {
-        let (upload, backup) = (upload(101), pod_volume_backup(101));
-        assert_eq!((&upload["kind"], &upload["spec"]["sourceNamespace"]), (&json!("DataUpload"), &json!("shop-1")));
-        assert_eq!(backup["status"].get("node"), None);
-        assert_eq!(backup["metadata"]["name"], "nightly-pvb-00101");
-    }
 }

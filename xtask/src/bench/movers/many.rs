@@ -1,12 +1,12 @@
 //! Fifty volumes of one node, some at once, beside the same bytes without pods and the pods without bytes.
 
-use super::ground::{AT_ONCE, BUCKET, Ground};
+use super::ground::{AT_ONCE, BUCKET, Ground, Installation};
 use super::transfers::MovedVolume;
 use crate::bench::bed::pause;
-use crate::bench::repository::cache::Cache;
-use crate::bench::repository::data::make_file;
-use crate::bench::repository::report::MeasuredRow;
-use crate::bench::repository::sides::{Cost, Costs, Side};
+use crate::bench::compared::cache::Cache;
+use crate::bench::compared::data::make_file;
+use crate::bench::compared::report::MeasuredRow;
+use crate::bench::compared::sides::{Cost, Costs, Side};
 use anyhow::{Context, Result, anyhow, ensure};
 use lifeboat_testbed::LIFEBOAT_IMAGE;
 use serde_json::json;
@@ -38,7 +38,7 @@ pub(super) fn run(ground: &Ground<'_>) -> Result<Vec<MeasuredRow>> {
         costs.add(Side::Floor, Cost { wall: bare.wall + starts, ..bare });
         notes.push(format!("bare transfer {:.1} s, starts of pods {starts:.1} s", bare.wall));
         cool()?;
-        costs.add(Side::Lifeboat, all(&ground.backup(Side::Lifeboat, &namespace, &namespace)?)?);
+        costs.add(Side::Lifeboat, all(&ground.backup(Installation::Lifeboat, &namespace, &namespace)?)?);
         ground.lose(&namespace)?;
     }
     let row = MeasuredRow::new("volumes-50", VOLUMES as u64 * bytes, costs).beside(Side::Floor, 1.3);

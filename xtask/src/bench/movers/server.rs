@@ -3,9 +3,9 @@
 
 use crate::bench::audit::Audit;
 use crate::bench::bed::{Bed, EMPTY_NAMESPACE, MeasuredServer, SERVER_NAMESPACE, pause};
+use crate::bench::compared::report::MeasuredRow;
+use crate::bench::compared::sides::{Cost, Costs, Side};
 use crate::bench::programs::Programs;
-use crate::bench::repository::report::MeasuredRow;
-use crate::bench::repository::sides::{Cost, Costs, Side};
 use anyhow::{Result, anyhow, ensure};
 use lifeboat_testbed::{ApiClient, S3Server};
 use serde_json::{Value, json};
@@ -160,16 +160,4 @@ fn pod(namespace: &str, name: &str, role: &str) -> Value {
         "spec": {"nodeName": NODE, "tolerations": [{"operator": "Exists"}],
             "containers": [{"name": "a", "image": "web:1"}]},
         "status": {"phase": "Running", "qosClass": "BestEffort"}})
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_pod_of_the_application_has_one_volume_and_runs() {
-        let pod = application(7);
-        assert_eq!((&pod["metadata"]["name"], &pod["status"]["phase"]), (&json!("web-00007"), &json!("Running")));
-        assert_eq!(pod["spec"]["volumes"].as_array().map(Vec::len), Some(1));
-    }
 }

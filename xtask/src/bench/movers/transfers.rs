@@ -2,7 +2,7 @@
 
 use super::processes::Processes;
 use crate::bench::bed::pause;
-use crate::bench::repository::sides::Cost;
+use crate::bench::compared::sides::Cost;
 use anyhow::{Context, Result, bail, ensure};
 use lifeboat_testbed::ApiClient;
 use serde_json::Value;
@@ -19,12 +19,29 @@ pub(super) enum Direction {
     Restore,
 }
 
+/// The words by which the volumes of an operation are found.
+struct OperationTypes {
+    /// The type of the whole operation.
+    operations: &'static str,
+    /// The type of the transfer of one volume.
+    transfers: &'static str,
+    /// The label of a transfer that names its operation.
+    label: &'static str,
+}
+
 impl Direction {
-    /// The type of the whole operation, that of the transfer of one volume, and the label of that.
-    fn types(self) -> [&'static str; 3] {
+    fn types(self) -> OperationTypes {
         match self {
-            Self::Backup => ["backups.velero.io", "podvolumebackups.velero.io", "velero.io/backup-name"],
-            Self::Restore => ["restores.velero.io", "podvolumerestores.velero.io", "velero.io/restore-name"],
+            Self::Backup => OperationTypes {
+                operations: "backups.velero.io",
+                transfers: "podvolumebackups.velero.io",
+                label: "velero.io/backup-name",
+            },
+            Self::Restore => OperationTypes {
+                operations: "restores.velero.io",
+                transfers: "podvolumerestores.velero.io",
+                label: "velero.io/restore-name",
+            },
         }
     }
 }
@@ -103,7 +120,7 @@ impl SeenTransfer {
 /// Follows an operation to its end, which has to be good, and gives its volumes.
 pub(super) fn follow(client: &ApiClient, of: FollowedOperation<'_>) -> Result<Vec<MovedVolume>> {
     let FollowedOperation { direction, namespace, name } = of;
-    let [operations, transfers, label] = direction.types();
+    let OperationTypes { operations, transfers, label } = direction.types();
     let (end, mut seen, mut processes) =
         (Instant::now() + PATIENCE, BTreeMap::<String, SeenTransfer>::new(), Processes::default());
     loop {

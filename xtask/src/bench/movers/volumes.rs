@@ -1,11 +1,11 @@
 //! Single volumes by both sides: many small files, and one large file.
 
-use super::ground::{BUCKET, Ground};
+use super::ground::{BUCKET, Ground, Installation, RestoredNamespace};
 use super::transfers::MovedVolume;
-use crate::bench::repository::cache::{Cache, sync};
-use crate::bench::repository::data::{Average, SmallFiles, make_file};
-use crate::bench::repository::report::MeasuredRow;
-use crate::bench::repository::sides::{Cost, Costs, Side};
+use crate::bench::compared::cache::{Cache, sync};
+use crate::bench::compared::data::{Average, SmallFiles, make_file};
+use crate::bench::compared::report::MeasuredRow;
+use crate::bench::compared::sides::{Cost, Costs, Side};
 use anyhow::{Context, Result, ensure};
 use std::path::Path;
 use std::process::Command;
@@ -23,12 +23,12 @@ pub(super) fn files(ground: &Ground<'_>) -> Result<Vec<MeasuredRow>> {
         let namespace = format!("files-{round}");
         let folder = ground.application(&namespace, 1)?.pop().context("a volume")?;
         SmallFiles::new()?.make(&folder, files, Average::Bytes(FILE_BYTES))?;
-        for side in ground.order(round) {
+        for by in ground.order(round) {
             for (costs, which) in [(&mut first, "first"), (&mut again, "unchanged")] {
                 Cache::Cold.prepare(&folder)?;
-                let moved = only(ground.backup(side, &namespace, &format!("{namespace}-{which}"))?)?;
-                starts.push(format!("{} {:.1} s", side.word(), moved.start));
-                costs.add(side, moved.cost);
+                let moved = only(ground.backup(by, &namespace, &format!("{namespace}-{which}"))?)?;
+                starts.push(format!("{} {:.1} s", by.side().word(), moved.start));
+                costs.add(by.side(), moved.cost);
             }
         }
         ground.lose(&namespace)?;
@@ -51,12 +51,12 @@ pub(super) fn file(ground: &Ground<'_>) -> Result<Vec<MeasuredRow>> {
         let namespace = format!("file-{round}");
         let folder = ground.application(&namespace, 1)?.pop().context("a volume")?;
         make_file(&folder.join("data"), bytes)?;
-        for side in ground.order(round) {
+        for by in ground.order(round) {
             Cache::Cold.prepare(&folder)?;
-            backups.add(side, only(ground.backup(side, &namespace, &namespace)?)?.cost);
-            let bucket = ground.s3.file(BUCKET, side.word());
+            backups.add(by.side(), only(ground.backup(by, &namespace, &namespace)?)?.cost);
+            let bucket = ground.s3.file(BUCKET, by.side().word());
             Cache::Cold.prepare(&bucket)?;
-            restores.add(side, restored(ground, side, &namespace, &folder)?);
+            restores.add(by.side(), restored(ground, by, &namespace, &folder)?);
             // Both repositories and both copies at once would need twice the room.
             let repository = bucket.join("kopia").join(&namespace);
             std::fs::remove_dir_all(&repository).with_context(|| format!("remove {}", repository.display()))?;
@@ -72,15 +72,15 @@ pub(super) fn file(ground: &Ground<'_>) -> Result<Vec<MeasuredRow>> {
 }
 
 /// Restores the file beside itself, compares both, and removes the copy.
-fn restored(ground: &Ground<'_>, side: Side, namespace: &str, source: &Path) -> Result<Cost> {
-    let copy = format!("{namespace}-{}", side.word());
-    let mut cost = only(ground.restore(side, namespace, [namespace, &copy])?)?.cost;
+fn restored(ground: &Ground<'_>, by: Installation, namespace: &str, source: &Path) -> Result<Cost> {
+    let copy = format!("{namespace}-{}", by.side().word());
+    let mut cost = only(ground.restore(by, namespace, RestoredNamespace { from: namespace, into: &copy })?)?.cost;
     let folder = ground.folder_of(&copy, "data-0")?;
     let began = Instant::now();
     sync(&folder)?;
     cost.wall += began.elapsed().as_secs_f64();
     let status = Command::new("cmp").arg(source.join("data")).arg(folder.join("data")).status().context("run cmp")?;
-    ensure!(status.success(), "what {} has restored is not what was saved", side.word());
+    ensure!(status.success(), "what {} has restored is not what was saved", by.side().word());
     ground.lose(&copy)?;
     Ok(cost)
 }

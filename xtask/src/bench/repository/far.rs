@@ -2,10 +2,10 @@
 //!
 //! A quarter of the data of the other rows: the server and the proxy take the same two cores as the programs.
 
-use super::data::{Average, SmallFiles, make_file};
 use super::ground::{Ground, SourceData, kopia_restore, kopia_snapshot, kopia_snapshots, remove};
-use super::report::MeasuredRow;
-use super::sides::{Cost, Costs, Side};
+use crate::bench::compared::data::{Average, SmallFiles, make_file};
+use crate::bench::compared::report::MeasuredRow;
+use crate::bench::compared::sides::{Cost, Costs, Side};
 use anyhow::{Context, Result};
 use lifeboat_testbed::{Fault, Kopia, Nth, Proxy, Rule, S3Server};
 use std::path::Path;

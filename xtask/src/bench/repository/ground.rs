@@ -1,8 +1,8 @@
 //! The temporary folder with all that rows need, and the programs that work in it.
 
-use super::cache::sync;
-use super::data::{Average, SmallFiles, make_file};
-use super::sides::Cost;
+use crate::bench::compared::cache::sync;
+use crate::bench::compared::data::{Average, SmallFiles, make_file};
+use crate::bench::compared::sides::Cost;
 use crate::bench::programs::Programs;
 use anyhow::{Context, Result, ensure};
 use lifeboat_testbed::{KOPIA_VERSIONS, Kopia};

@@ -1,10 +1,10 @@
 //! A restore over a file of which a hundredth has changed.
 
-use super::cache::Cache;
-use super::data::change;
 use super::ground::{Ground, SourceData, remove};
-use super::report::MeasuredRow;
-use super::sides::{Cost, Costs, Side};
+use crate::bench::compared::cache::Cache;
+use crate::bench::compared::data::change;
+use crate::bench::compared::report::MeasuredRow;
+use crate::bench::compared::sides::{Cost, Costs, Side};
 use anyhow::{Context, Result};
 
 pub(super) fn run(ground: &Ground) -> Result<Vec<MeasuredRow>> {

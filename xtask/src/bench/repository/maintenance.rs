@@ -3,11 +3,11 @@
 //! Garbage has to be old before it may go. So the repository is written by a clock that is a month late, and its blobs get times of
 //! that day.
 
-use super::cache::{Cache, files};
-use super::data::{Average, SmallFiles};
 use super::ground::{Ground, kopia_snapshots, remove};
-use super::report::MeasuredRow;
-use super::sides::{Cost, Costs, Side};
+use crate::bench::compared::cache::{Cache, files};
+use crate::bench::compared::data::{Average, SmallFiles};
+use crate::bench::compared::report::MeasuredRow;
+use crate::bench::compared::sides::{Cost, Costs, Side};
 use anyhow::{Context, Result, ensure};
 use lifeboat_testbed::with_wrong_clock;
 use std::fs::File;

@@ -1,9 +1,9 @@
 //! Six million files, a million after the other into one repository: does the last one take longer than the first?
 
-use super::data::{Average, SmallFiles};
 use super::ground::{Ground, remove};
-use super::report::MeasuredRow;
-use super::sides::{Cost, Costs, Side};
+use crate::bench::compared::data::{Average, SmallFiles};
+use crate::bench::compared::report::MeasuredRow;
+use crate::bench::compared::sides::{Cost, Costs, Side};
 use anyhow::Result;
 
 const PARTS: usize = 6;

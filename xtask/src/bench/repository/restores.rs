@@ -1,9 +1,9 @@
 //! Restores from a repository in a directory, until everything is on disk.
 
-use super::cache::Cache;
 use super::ground::{Ground, SourceData, kopia_restore, kopia_snapshots, remove};
-use super::report::MeasuredRow;
-use super::sides::{Cost, Costs, Side};
+use crate::bench::compared::cache::Cache;
+use crate::bench::compared::report::MeasuredRow;
+use crate::bench::compared::sides::{Cost, Costs, Side};
 use anyhow::{Context, Result};
 use std::path::Path;
 use std::process::Command;

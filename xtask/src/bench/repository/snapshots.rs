@@ -1,10 +1,10 @@
 //! Snapshots into an empty repository, and of what has not changed since.
 
-use super::cache::Cache;
-use super::data::{make_file, make_sparse};
 use super::ground::{Ground, SourceData, kopia_snapshot, remove};
-use super::report::MeasuredRow;
-use super::sides::{Cost, Costs, Side};
+use crate::bench::compared::cache::Cache;
+use crate::bench::compared::data::{make_file, make_sparse};
+use crate::bench::compared::report::MeasuredRow;
+use crate::bench::compared::sides::{Cost, Costs, Side};
 use anyhow::{Result, ensure};
 use std::path::Path;
 use std::process::Command;

@@ -1,11 +1,11 @@
 //! The newest and the oldest of 30 snapshots.
 
-use super::cache::Cache;
-use super::data::{Average, SmallFiles, change, make_file};
 use super::ground::{Ground, kopia_snapshot, kopia_snapshots, remove};
-use super::report::MeasuredRow;
 use super::restores::restore;
-use super::sides::{Costs, Side};
+use crate::bench::compared::cache::Cache;
+use crate::bench::compared::data::{Average, SmallFiles, change, make_file};
+use crate::bench::compared::report::MeasuredRow;
+use crate::bench::compared::sides::{Costs, Side};
 use anyhow::{Context, Result};
 
 const SNAPSHOTS: usize = 30;
