@@ -32,9 +32,6 @@ test-long: ## plugins that people use; older versions of kopia and kubectl; a da
 flaky: ## the tests of the whole program ROUNDS times (5) while half the cores are busy, and which failed in which rounds; NAMES=backup:: for some
 	cargo xtask flaky $(or $(ROUNDS),5) $(NAMES)
 
-bench-movers: ## speed and memory of the pods that move volumes beside Velero's, on a node, as root; ROWS="files --scale 10" for some
-	cargo xtask bench-movers $(ROWS)
-
 fuzz: ## feed the decoders of archives, indexes and metadata with mutated bytes, a minute each (nightly toolchain)
 	cargo xtask fuzz
 
@@ -46,6 +43,9 @@ bench-large: ## the same with 300,000 objects, about half an hour and 6 GB of me
 
 bench-repo: ## speed and memory of repositories beside kopia's, an hour and 25 GB below TMPDIR; ROWS="snapshot-file --small" for some
 	cargo xtask bench-repo $(ROWS)
+
+bench-movers: ## speed and memory of the pods that move volumes beside Velero's, on a node, as root; ROWS="files --scale 10" for some
+	cargo xtask bench-movers $(ROWS)
 
 image: ## the container image for amd64 and arm64 as one file, without a container engine; ARGS="--architecture arm64" for one
 	cargo xtask image $(ARGS)

@@ -78,7 +78,8 @@ impl Ground {
         run
     }
 
-    /// The server as the Deployment starts it: with its arguments and its environment, as the pod that waits for a node.
+    /// The server as the Deployment starts it: with its arguments and its environment, as the pod that waits for a
+    /// node.
     fn server(&self, namespace: &str, kubeconfig: &Path) -> Server {
         let mut pods = Value::Null;
         eventually("the server's pod", || {

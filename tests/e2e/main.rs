@@ -1,4 +1,5 @@
-//! The program as its users run it, against a real control plane. `cargo xtask test-e2e NAMES` builds and starts what is needed.
+//! The program as its users run it, against a real control plane. `cargo xtask test-e2e NAMES` builds and starts what
+//! is needed.
 
 mod backup;
 mod browse;

@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: the release build against the floor, on a real control plane.
 //!
-//! The rows are in [`rows`]; what a row does is in [`backup`], [`restore`], [`mixed`], [`snapshots`], [`plan`], [`idle`], [`browse`] and [`large`]. How to read the result is in
+//! The rows are in [`rows`]; what a row does is in [`backup`], [`restore`], [`mixed`], [`snapshots`], [`plan`],
+//! [`idle`], [`browse`] and [`large`]. How to read the result is in
 //! `docs/development.md`.
 
 mod audit;
@@ -79,8 +80,8 @@ fn is_root() -> Result<bool> {
     Ok(std::os::unix::fs::MetadataExt::uid(&std::fs::metadata("/proc/self")?) == 0)
 }
 
-/// Runs the rows of one cluster with 300,000 objects whose names contain one of the arguments, all without arguments; `--small` with a
-/// hundredth of the objects.
+/// Runs the rows of one cluster with 300,000 objects whose names contain one of the arguments, all without arguments;
+/// `--small` with a hundredth of the objects.
 pub(crate) fn run_large(args: &[String]) -> Result<()> {
     let rows = rows::large(args)?;
     Binaries::ensure()?;

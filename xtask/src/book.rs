@@ -1,5 +1,5 @@
-//! The book: what mdBook makes of docs/, in the order of docs/SUMMARY.md. A page that the summary lacks and a link that leads
-//! nowhere are refused before.
+//! The book: what mdBook makes of docs/, in the order of docs/SUMMARY.md. A page that the summary lacks and a link that
+//! leads nowhere are refused before.
 
 mod links;
 

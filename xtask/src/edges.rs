@@ -17,7 +17,8 @@ const DEV_ROOMS: [&str; 3] = ["testbed", "fixtures", "floor"];
 const PURE: [&str; 6] = ["api", "object", "select", "lifecycle", "patch", "archive"];
 const IMPURE: [&str; 6] = ["tokio", "hyper", "reqwest", "kube-client", "clap", "rustls"];
 
-/// Compares the manifests with the table of ARCHITECTURE.md: no room uses what it may not use, and each edge of the table is used.
+/// Compares the manifests with the table of ARCHITECTURE.md: no room uses what it may not use, and each edge of the
+/// table is used.
 pub(crate) fn check() -> Result<()> {
     let page = std::fs::read_to_string("ARCHITECTURE.md").context("read ARCHITECTURE.md")?;
     let table = RoomTable::parse(&page)?;

@@ -1,5 +1,5 @@
-//! `cargo xtask flaky N [FILTER]`: runs the tests of the whole program on a control plane N times while half the cores are busy, and says
-//! which tests failed in which rounds.
+//! `cargo xtask flaky N [FILTER]`: runs the tests of the whole program on a control plane N times while half the cores
+//! are busy, and says which tests failed in which rounds.
 
 mod load;
 mod round;

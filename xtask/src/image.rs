@@ -27,10 +27,10 @@ pub(crate) const PROGRAM: &str = "lifeboat";
 
 /// Builds the programs, unless they are given, and writes the image.
 ///
-/// `--architecture NAME` makes it for `amd64` or `arm64` alone; `--binary FILE` takes a program that is there, for the architecture
-/// that it is for, without a list of what it is made of, and may be given for each; `--output FILE` is where the image goes
-/// (`lifeboat-image.tar` in cargo's target folder), and beside it what each program is made of; `--name NAME` is how container
-/// engines will call it; `--profile NAME` is how it is compiled (`dist`).
+/// `--architecture NAME` makes it for `amd64` or `arm64` alone; `--binary FILE` takes a program that is there, for the
+/// architecture that it is for, without a list of what it is made of, and may be given for each; `--output FILE` is
+/// where the image goes (`lifeboat-image.tar` in cargo's target folder), and beside it what each program is made of;
+/// `--name NAME` is how container engines will call it; `--profile NAME` is how it is compiled (`dist`).
 pub(crate) fn image(args: &[String]) -> Result<()> {
     let options = Options::parse(args)?;
     let place = BuildTree::here()?;

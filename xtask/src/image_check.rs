@@ -1,5 +1,5 @@
-//! `cargo xtask image-check`: is the image what it says it is? Made twice it has to be the same, its lists of parts have to agree
-//! with cargo, and its programs have to run.
+//! `cargo xtask image-check`: is the image what it says it is? Made twice it has to be the same, its lists of parts
+//! have to agree with cargo, and its programs have to run.
 
 use crate::image::architecture::Architecture;
 use crate::image::archive::{Archive, Image};
@@ -16,7 +16,8 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Builds the image in this tree and looks at what is in it, then builds it from a copy of the tree in another folder and compares.
+/// Builds the image in this tree and looks at what is in it, then builds it from a copy of the tree in another folder
+/// and compares.
 ///
 /// `--architecture NAME` does it for one alone, `--profile NAME` says how it is compiled (`dist`).
 pub(crate) fn check(args: &[String]) -> Result<()> {

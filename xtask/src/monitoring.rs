@@ -1,5 +1,5 @@
-//! Checks the alerts and the dashboard of docs/monitoring: that Prometheus understands every expression, that the alerts fire
-//! when their test says so, and that they name all metrics of the server and no others.
+//! Checks the alerts and the dashboard of docs/monitoring: that Prometheus understands every expression, that the
+//! alerts fire when their test says so, and that they name all metrics of the server and no others.
 
 use crate::tools;
 use anyhow::{Context, Result, bail};

@@ -1,6 +1,6 @@
 //! `cargo xtask reference`: the pages of docs/reference, with every field of the custom resources. They are made of the
-//! definitions that `lifeboat install` applies. Velero's own definitions, with which the tests of `api` compare, tell which fields are
-//! Velero's.
+//! definitions that `lifeboat install` applies. Velero's own definitions, with which the tests of `api` compare, tell
+//! which fields are Velero's.
 
 mod field;
 mod page;

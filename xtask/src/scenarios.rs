@@ -1,5 +1,5 @@
-//! The table of docs/compatibility/scenarios.md of which test stands for which scenario of Velero's end-to-end suite: made
-//! of the lines `scenario: NAME` in the comments of tests.
+//! The table of docs/compatibility/scenarios.md of which test stands for which scenario of Velero's end-to-end suite:
+//! made of the lines `scenario: NAME` in the comments of tests.
 
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
@@ -12,8 +12,8 @@ const PAGE: &str = "docs/compatibility/scenarios.md";
 const BEGIN: &str = "<!-- made by `cargo xtask scenarios` -->\n";
 const END: &str = "<!-- end -->\n";
 
-/// The scenarios by Velero's labels, and what they do. Where a label is of objects as well as of volumes, the part of volumes is a
-/// row of its own. The last ones are what the suite does outside of its scenarios.
+/// The scenarios by Velero's labels, and what they do. Where a label is of objects as well as of volumes, the part of
+/// volumes is a row of its own. The last ones are what the suite does outside of its scenarios.
 const SCENARIOS: [(&str, &str); 55] = [
     ("APIExtensions", "a definition of an older API version comes back on a cluster that serves only the newer one"),
     (

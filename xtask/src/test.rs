@@ -42,7 +42,8 @@ pub(crate) fn all() -> Result<()> {
     Ok(())
 }
 
-/// Runs the tests that take long: those of plugins that have to be built for them, those that kill commands and servers at random, and the soak.
+/// Runs the tests that take long: those of plugins that have to be built for them, those that kill commands and servers
+/// at random, and the soak.
 pub(crate) fn long() -> Result<()> {
     for plugin in REAL_PLUGINS {
         crate::timed(&format!("plugin for {}", plugin.name), || plugin.build().map(drop))?;
@@ -80,8 +81,8 @@ const DEFERRED_ON_A_NODE: &str = "Velero's server and node agent in turn with ou
 /// The tests on a node that take long, in their module.
 const LONG_ON_A_NODE: &str = "long::";
 
-/// Runs the tests of the whole program, all or those with one of these texts in their names, and names the slowest. Flags go to
-/// the harness.
+/// Runs the tests of the whole program, all or those with one of these texts in their names, and names the slowest.
+/// Flags go to the harness.
 pub(crate) fn whole_program(names: &[String]) -> Result<()> {
     build_whole_program()?;
     let bed = Bed::start()?;
@@ -129,8 +130,8 @@ fn some_with(which: &[&str], how: &[&str], variables: &[(&str, &str)]) -> Result
     crate::run("tests", &mut tests)
 }
 
-/// The tests of the whole program, which need a control plane. Those that need a node besides are ignored. The package of the program
-/// stands there for its features, so that nothing is built anew for these tests alone.
+/// The tests of the whole program, which need a control plane. Those that need a node besides are ignored. The package
+/// of the program stands there for its features, so that nothing is built anew for these tests alone.
 const WHOLE_PROGRAM: [&str; 6] = ["--package", "lifeboat-cli", "--package", "lifeboat-e2e", "--test", "e2e"];
 
 /// Builds the program that the tests run: their package knows nothing of it, so that cargo would leave it as it is.
@@ -145,8 +146,8 @@ pub(crate) fn build_whole_program() -> Result<()> {
     crate::run("build", cargo().arg("test").args(WHOLE_PROGRAM).args(["--no-run", "--quiet"]))
 }
 
-/// Runs the tests of the whole program, all or those with this text in their names, on a control plane of their own; what they print goes into
-/// a file.
+/// Runs the tests of the whole program, all or those with this text in their names, on a control plane of their own;
+/// what they print goes into a file.
 pub(crate) fn whole_program_into(log: &Path, filter: Option<&str>) -> Result<ExitStatus> {
     let file = File::create(log).with_context(|| format!("make {}", log.display()))?;
     let bed = Bed::start()?;
@@ -155,8 +156,8 @@ pub(crate) fn whole_program_into(log: &Path, filter: Option<&str>) -> Result<Exi
     tests.stdout(file.try_clone()?).stderr(file).status().context("run cargo test")
 }
 
-/// Runs the tests on a node with containers and volumes, all or those with this text in their names: as root, in namespaces
-/// that end with them.
+/// Runs the tests on a node with containers and volumes, all or those with this text in their names: as root, in
+/// namespaces that end with them.
 pub(crate) fn on_a_node(names: &[String]) -> Result<()> {
     on_a_node_with(names, &[])
 }
@@ -195,8 +196,8 @@ pub(crate) fn on_this_node(names: &[String]) -> Result<()> {
     crate::run("tests", &mut tests)
 }
 
-/// Tests that run at once for each core: some wait for other programs, for a Lease or for the next look. With more of them all cores are busy
-/// all the time, and each takes so much longer that waits run out.
+/// Tests that run at once for each core: some wait for other programs, for a Lease or for the next look. With more of
+/// them all cores are busy all the time, and each takes so much longer that waits run out.
 const TEST_THREADS_PER_CORE: usize = 2;
 
 /// A control plane and an S3 server for all tests, and the path of the program.
@@ -242,7 +243,8 @@ fn host() -> Result<String> {
 /// A test that went well, and its seconds.
 type Time = (String, f64);
 
-/// Runs tests and prints what they print, but the line of each that went well; gives the times of these, and how the run ended.
+/// Runs tests and prints what they print, but the line of each that went well; gives the times of these, and how the
+/// run ended.
 fn watch(tests: &mut Command) -> Result<(Vec<Time>, ExitStatus)> {
     let mut running = tests.stdout(Stdio::piped()).spawn()?;
     let output = running.stdout.take().context("the output of the tests")?;

@@ -4,8 +4,8 @@ use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The path of Prometheus's promtool: the one that is installed, or that of Debian's package, which is unpacked into the cache
-/// folder and not installed.
+/// The path of Prometheus's promtool: the one that is installed, or that of Debian's package, which is unpacked into
+/// the cache folder and not installed.
 pub(crate) fn promtool() -> Result<PathBuf> {
     let is_installed = Command::new("promtool").arg("--version").output().is_ok_and(|output| output.status.success());
     if is_installed {

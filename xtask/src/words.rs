@@ -1,8 +1,9 @@
 //! The words of the code: first words of doc comments, names of tests, type names that say nothing, and sources that a
 //! reader cannot open.
 //!
-//! A doc comment begins with a noun phrase or a verb in the third person. One that begins with "What", "Whether" and their
-//! kin is a riddle: it names the thing only after a clause. No doc line does, so that the rule needs no exceptions.
+//! A doc comment begins with a noun phrase or a verb in the third person. One that begins with "What", "Whether" and
+//! their kin is a riddle: it names the thing only after a clause. No doc line does, so that the rule needs no
+//! exceptions.
 
 use anyhow::{Context, Result, bail};
 use std::collections::{BTreeMap, BTreeSet};
@@ -150,8 +151,8 @@ fn comment(line: &str) -> Option<&str> {
     if line.starts_with("//") { Some(line) } else { line.find(" // ").map(|at| &line[at..]) }
 }
 
-/// The first citation of a numbered section: a page's name with a number behind it, or a lettered number alone. Pages of
-/// docs have anchors, so that a number after a page's name always means a text that a reader cannot open.
+/// The first citation of a numbered section: a page's name with a number behind it, or a lettered number alone. Pages
+/// of docs have anchors, so that a number after a page's name always means a text that a reader cannot open.
 fn foreign_citation(comment: &str) -> Option<&str> {
     let of_page = comment.match_indices(".md ").find_map(|(at, end)| {
         let section = section(&comment[at + end.len()..])?;

@@ -13,8 +13,8 @@ pub(crate) struct ListCost {
     bytes: u64,
 }
 
-/// The metadata of a list comes before its items, or behind them as those of custom resources may; with its continue token
-/// it is far smaller than this.
+/// The metadata of a list comes before its items, or behind them as those of custom resources may; with its continue
+/// token it is far smaller than this.
 const METADATA: usize = 8 << 10;
 
 /// Reads so many pages of every list, at most, one after the other over one connection.

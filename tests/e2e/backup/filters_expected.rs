@@ -32,7 +32,8 @@ struct Object {
 pub(crate) struct World {
     types: Vec<Type>,
     objects: Vec<Object>,
-    /// Of each cluster role binding: its place among the objects, its role, and its service accounts as `namespace/name`.
+    /// Of each cluster role binding: its place among the objects, its role, and its service accounts as
+    /// `namespace/name`.
     bindings: Vec<(usize, String, Vec<String>)>,
 }
 

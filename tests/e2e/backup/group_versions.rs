@@ -1,4 +1,5 @@
-//! Objects in several API versions, on a real API server: all are saved, and each is restored in the one that suits best.
+//! Objects in several API versions, on a real API server: all are saved, and each is restored in the one that suits
+//! best.
 
 use crate::faults::namespace;
 use crate::ground::Ground;

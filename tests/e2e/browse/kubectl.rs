@@ -3,8 +3,10 @@
 //! Accepted differences, and the reasons for them:
 //! - ages: time goes on;
 //! - events below an object that is described: controllers tell of things at any time;
-//! - flow schemas: where a table of them is asked for, a cluster puts those of a page into the order of their precedence;
-//! - what `explain` says of the fields that all objects have: the words are our own, and what managed fields hold has no name;
+//! - flow schemas: where a table of them is asked for, a cluster puts those of a page into the order of their
+//!   precedence;
+//! - what `explain` says of the fields that all objects have: the words are our own, and what managed fields hold has
+//!   no name;
 //! - leases of the control plane, which are renewed every few seconds: only that of the shop is looked at;
 //! - the verbs of types: a backup can be read and not changed;
 //! - types of which the backup holds nothing: it serves those of Kubernetes, whichever the cluster served.

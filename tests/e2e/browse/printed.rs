@@ -58,9 +58,9 @@ fn table(text: &str) -> Table {
 /// Columns whose cells say how long ago something was.
 const AGES: [&str; 3] = ["AGE", "LAST SEEN", "LAST SCHEDULE"];
 
-/// The rows with the word age for each age. The duration of a job that goes on, or has failed, is one. Kubernetes gives an IPAddress
-/// an age and no column for it, so that kubectl prints it below the next one. Flow schemas come by their names: a cluster puts those of
-/// a page into the order of their precedence.
+/// The rows with the word age for each age. The duration of a job that goes on, or has failed, is one. Kubernetes gives
+/// an IPAddress an age and no column for it, so that kubectl prints it below the next one. Flow schemas come by their
+/// names: a cluster puts those of a page into the order of their precedence.
 fn steady(table: &Table) -> Vec<Vec<String>> {
     let of_row = |row: &Vec<String>| {
         let ended = table.columns.iter().zip(row).any(|(column, cell)| column == "STATUS" && cell == "Complete");

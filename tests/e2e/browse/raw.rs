@@ -3,8 +3,10 @@
 //! Accepted differences, and the reasons for them:
 //! - resource versions of lists and bookmarks: a backup has one of its own;
 //! - how many objects remain, and bookmarks now and then: servers need not tell;
-//! - version and kind of the objects of a list, which a cluster leaves out for built-in types: a backup has them, byte for byte;
-//! - versions of a group, verbs and subresources: each type is served in the version in which it was saved, and can be read and not changed;
+//! - version and kind of the objects of a list, which a cluster leaves out for built-in types: a backup has them, byte
+//!   for byte;
+//! - versions of a group, verbs and subresources: each type is served in the version in which it was saved, and can be
+//!   read and not changed;
 //! - the words about requests that make no sense, not how they are refused.
 
 use lifeboat_testbed::Kubectl;

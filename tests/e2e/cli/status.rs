@@ -124,7 +124,8 @@ impl Watched {
         last["namespaces"].as_array().into_iter().flatten().map(line).collect()
     }
 
-    /// Makes a namespace, a schedule of it and a claim in it, and waits until they are shown; then they go one after the other.
+    /// Makes a namespace, a schedule of it and a claim in it, and waits until they are shown; then they go one after
+    /// the other.
     fn sees_what_comes_and_goes(&self) {
         let shows = |what: &str, expected: &[&str]| eventually(what, || self.last() == expected);
         shows("the status", &["default [] 0", "shop [] 0"]);
@@ -210,7 +211,8 @@ fn status_that_is_watched_tells_when_the_cluster_cannot_be_read_any_more() {
     let mut watched = Watched::start(Vec::new());
     eventually("the status", || !watched.last().is_empty());
     watched.sandbox.take();
-    // Of several types that cannot be listed the first one is named, after the part of the status that is missing without it.
+    // Of several types that cannot be listed the first one is named, after the part of the status that is missing
+    // without it.
     let is_told = |line: &str| line.starts_with("The status is not known now: ") && line.contains("cannot list ");
     let told = |watched: &Watched| watched.printed("err").lines().filter(|line| is_told(line)).count();
     assert!(comes_to_be(|| told(&watched) > 0), "{}", watched.printed("err"));

@@ -1,5 +1,5 @@
-//! `create --wait` on a real API server, where the test does what a server does: what is printed and what is asked, whatever
-//! becomes of the watch.
+//! `create --wait` on a real API server, where the test does what a server does: what is printed and what is asked,
+//! whatever becomes of the watch.
 
 use crate::cli::refusals::with_token;
 use crate::ground::Ground;
@@ -24,8 +24,8 @@ fn told(seen: &Seen) -> Option<(&'static str, u16)> {
     Some((kind, seen.status))
 }
 
-/// Creates a backup and waits for it, as the owner of a token when there is one. Lets it wait until there is a dot, and until
-/// a rule is met. Gives the requests.
+/// Creates a backup and waits for it, as the owner of a token when there is one. Lets it wait until there is a dot, and
+/// until a rule is met. Gives the requests.
 fn wait(ground: &Ground, name: &str, rules: Vec<Rule>, token: Option<&str>) -> Vec<(&'static str, u16)> {
     let (proxy, through) = Proxy::before_api_server(&ground.bed.plane.kubeconfig(), name).expect("a proxy");
     if let Some(token) = token {

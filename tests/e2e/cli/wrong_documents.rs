@@ -1,5 +1,5 @@
-//! Wrong documents of every sort: each is refused before its operation starts, and the command and the server say why in the
-//! same words.
+//! Wrong documents of every sort: each is refused before its operation starts, and the command and the server say why
+//! in the same words.
 
 use crate::faults::namespace;
 use crate::ground::Ground;

@@ -1,10 +1,12 @@
-//! Wrong command lines, and lines that name what is not there: each is refused with what is wrong with it, and nothing changes.
+//! Wrong command lines, and lines that name what is not there: each is refused with what is wrong with it, and nothing
+//! changes.
 
 use crate::support::{Client, Run, Sandbox, ok};
 use crate::velero::golden_cli::stock;
 use serde_json::{Value, json};
 
-/// Command lines, `~` for a blank within a word, and what is said of each. `…` stands for what the machine or a library says.
+/// Command lines, `~` for a blank within a word, and what is said of each. `…` stands for what the machine or a library
+/// says.
 const WRONG: &[(&str, &str)] = &[
     ("backup get --kubeconfig /nowhere/config", "cannot use the kubeconfig /nowhere/config: there is no such file"),
     ("backup get --kubeconfig=/dev/null", "cannot use the kubeconfig /dev/null: failed to determine current context"),

@@ -69,7 +69,8 @@ fn a_restore_from_a_schedule_takes_another_clusters_backup_only_if_told() {
     assert_eq!(run.code, 0, "{run:?}");
 }
 
-/// The command that is offered about backups which are not taken over, with these words for those that it has in capitals.
+/// The command that is offered about backups which are not taken over, with these words for those that it has in
+/// capitals.
 fn offered(passed: &PassedOver, sandbox: &Sandbox, state: &Path, words: [(&str, &str); 3]) -> Run {
     let said = passed.said("lifeboat");
     let line = said[0].next.split('`').nth(1).expect("a command").to_owned();

@@ -1,5 +1,5 @@
-//! Two clusters with one bucket: whatever happens to either, what is kept stays, no snapshot is forgotten, and each cluster's restores
-//! are its own.
+//! Two clusters with one bucket: whatever happens to either, what is kept stays, no snapshot is forgotten, and each
+//! cluster's restores are its own.
 
 mod cluster;
 mod model;
@@ -265,8 +265,8 @@ impl World {
     }
 }
 
-/// Returns true if the time of a backup is over, that nothing keeps now. One that was the newest of its schedule has a time that is a day
-/// ahead.
+/// Returns true if the time of a backup is over, that nothing keeps now. One that was the newest of its schedule has a
+/// time that is a day ahead.
 fn is_over(bucket: &Path, backup: &str) -> bool {
     end_of(bucket, backup).is_none_or(|end| end <= Timestamp::now())
 }

@@ -154,7 +154,8 @@ fn velero_is_taken_over_by_the_page_for_it() {
     // So that it is kept, whenever this runs.
     record["status"]["expiration"] = json!("2099-01-01T00:00:00Z");
     ground.create(&record);
-    // The server's flag would have all volumes moved, which is not there yet: a schedule that asks for it does not go on.
+    // The server's flag would have all volumes moved, which is not there yet: a schedule that asks for it does not go
+    // on.
     let template =
         json!({"includedNamespaces": ["shop"], "defaultVolumesToFsBackup": false, "snapshotMoveData": false});
     ground.velero("Schedule", "nightly", &json!({"schedule": "0 3 * * *", "template": template}));

@@ -88,7 +88,8 @@ const HALF_A_STREAM: &str = "the stream broke after 20 bytes";
 const WRITE: [Outcome; 4] = [Fails(NO_ANSWER), Fails(NO_ANSWER), Heals, Fails(NO_ANSWER)];
 /// A request with an answer of XML.
 const ASK: [Outcome; 4] = [Fails(NO_ANSWER), Fails(NO_ANSWER), Heals, Fails(HALF_AN_ANSWER)];
-/// The end of an upload: when the answer is lost it is asked whether the object is there, or whether the upload is gone.
+/// The end of an upload: when the answer is lost it is asked whether the object is there, or whether the upload is
+/// gone.
 const COMPLETE: [Outcome; 4] = [Fails(NO_ANSWER), Heals, Heals, Heals];
 /// A request of an object.
 const READ: [Outcome; 4] = [Fails(NO_ANSWER), Fails(NO_ANSWER), Heals, Fails(HALF_A_STREAM)];

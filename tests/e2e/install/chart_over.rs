@@ -1,4 +1,5 @@
-//! The Helm chart over what is there: a release of Velero's chart, an installation by command line, definitions of before.
+//! The Helm chart over what is there: a release of Velero's chart, an installation by command line, definitions of
+//! before.
 
 use super::{Ground, chart};
 use crate::support::{Run, program, run, with_object};

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
 
-/// Where ours differ: kind, pointer, what is there instead (an element of a list goes between the others), and why. Each
-/// has its line in docs/compatibility/installation.md.
+/// Where ours differ: kind, pointer, what is there instead (an element of a list goes between the others), and why.
+/// Each has its line in docs/compatibility/installation.md.
 fn differences() -> Vec<(&'static str, &'static str, Value, &'static str)> {
     let image = json!(format!("lifeboat/lifeboat:v{}", env!("CARGO_PKG_VERSION")));
     let restricted = json!({"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]},

@@ -15,7 +15,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Servers of one namespace, the first of which speaks to the cluster through a proxy. The bucket is behind another one.
+/// Servers of one namespace, the first of which speaks to the cluster through a proxy. The bucket is behind another
+/// one.
 struct Team<'a> {
     ground: &'a Ground,
     name: String,
@@ -389,7 +390,8 @@ fn who_has_lost_the_leadership_publishes_nothing() {
     in_parallel(5, &[Loss::Unheard, Loss::Deaf, Loss::Seen, Loss::Paused, Loss::Twice], |loss| {
         let mut team = Team::start_with(&ground, &format!("{loss:?}").to_lowercase(), &[SHORT_LEASE]);
         let second = team.replica(2);
-        // The moment of the loss: the archive is stored, the rest is not. A leader looks at its Lease every two seconds.
+        // The moment of the loss: the archive is stored, the rest is not. A leader looks at its Lease every two
+        // seconds.
         let slow = Fault::Delay(Duration::from_secs(8));
         team.s3.script(vec![Rule::new("PUT", "*/b-index.json.gz?*", Nth::First(2), slow)]);
         team.back_up();

@@ -1,4 +1,5 @@
-//! Servers that make, keep and delete the backups of many schedules, of which one after the other is killed. Long: `make test-long`.
+//! Servers that make, keep and delete the backups of many schedules, of which one after the other is killed. Long:
+//! `make test-long`.
 
 use crate::ground::{BUCKET, Ground, Server};
 use crate::random::{first_seed, number, splitmix};
@@ -41,7 +42,8 @@ const AWAY: std::ops::Range<u64> = 0..6;
 /// Time limit for all runs, which are due within ten minutes, and for the work that is unfinished at their end.
 const LIMIT: Duration = Duration::from_secs(25 * 60);
 const END: Duration = Duration::from_secs(180);
-/// A run may come so much later than it is due: a leader is killed, its Lease runs out, the next one begins the backup before again.
+/// A run may come so much later than it is due: a leader is killed, its Lease runs out, the next one begins the backup
+/// before again.
 const LATE: SignedDuration = SignedDuration::from_secs(50);
 /// A leader has made so many backups before its memory is judged; from then on it may grow by so much.
 const WARM: usize = 50;

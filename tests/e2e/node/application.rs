@@ -1,5 +1,5 @@
-//! A whole application with volumes of every kind, lost and restored: every byte of what a CSI driver keeps comes back, and of the
-//! other volumes their objects.
+//! A whole application with volumes of every kind, lost and restored: every byte of what a CSI driver keeps comes back,
+//! and of the other volumes their objects.
 
 use super::driver::{recorded, stored};
 use super::place::Place;
@@ -16,7 +16,8 @@ const FILL: &str = "rm -rf lost+found; echo precious > file; : > empty; mkdir -p
     2>/dev/null; truncate -s 4194304 sparse; touch -d '2001-02-03 04:05:06' file; \
     n=$(printf 'n\\303\\244me'); echo named > \"$n\"; touch \"$(printf 'odd\\377')\"; sync";
 
-/// Everything of that tree that can be told from within: type, mode, owner, links, size, blocks, time of change; then the content.
+/// Everything of that tree that can be told from within: type, mode, owner, links, size, blocks, time of change; then
+/// the content.
 const LOOK: &str = "find . -exec stat -c '%n|%F|%a|%u:%g|%h|%s|%b|%Y' {} + | sort; find . -type f -exec sha256sum {} + | sort; \
     readlink link; readlink dangling";
 
@@ -37,8 +38,8 @@ fn volume_of(place: &Place, claim: &str) -> String {
     format!("{}-{claim}", place.shop)
 }
 
-/// The application: a StatefulSet with three claims and an emptyDir, a pod with a block device, a claim that nothing mounts, and
-/// claims of volumes that were made by hand.
+/// The application: a StatefulSet with three claims and an emptyDir, a pod with a block device, a claim that nothing
+/// mounts, and claims of volumes that were made by hand.
 fn application(place: &Place) {
     let create = |object: &Value| place.ground.create(object);
     for (name, source) in made_by_hand(place) {
@@ -143,7 +144,8 @@ fn lose_all(place: &Place) {
     }
 }
 
-/// Restores the backup by the server of a namespace into another namespace, or its own, and gives the restore when it has ended.
+/// Restores the backup by the server of a namespace into another namespace, or its own, and gives the restore when it
+/// has ended.
 fn restored(place: &Place, server: &str, name: &str, into: &str) -> Value {
     let mapping = if into == place.shop { json!({}) } else { json!({&place.shop: into}) };
     let spec = json!({"backupName": "b", "namespaceMapping": mapping});

@@ -79,8 +79,8 @@ fn snapshots_are_moved_also_past_a_deleted_mover_and_nothing_is_left() {
     place.end();
 }
 
-/// Movers that no restricted namespace refuses, as the owner of the files: the namespace of the server is held to that profile once the node agent
-/// runs, and no user is configured.
+/// Movers that no restricted namespace refuses, as the owner of the files: the namespace of the server is held to that
+/// profile once the node agent runs, and no user is configured.
 #[test]
 #[ignore = "needs a node: make test-node"]
 fn movers_without_privilege_save_and_bring_back_what_their_user_owns() {

@@ -1,5 +1,5 @@
-//! Backups with CSI snapshots that Velero wrote: they are restored where the driver has their snapshots, and ours of the same
-//! application say the same.
+//! Backups with CSI snapshots that Velero wrote: they are restored where the driver has their snapshots, and ours of
+//! the same application say the same.
 
 use super::place::Place;
 use crate::ground::{BUCKET, copy};
@@ -183,8 +183,8 @@ const OF_CONTROLLER: &str = "what the snapshot-controller says of a member that 
 const GROUP: &str = "describe names the group of each snapshot";
 const MEMBERS: &str = "with them the group is deleted in the storage";
 
-/// The files beside an archive, and the objects of snapshots in it, by path within them; what differs between any two runs is
-/// replaced.
+/// The files beside an archive, and the objects of snapshots in it, by path within them; what differs between any two
+/// runs is replaced.
 fn said(folder: &Path, backup: &str, words: &[(String, &str)]) -> BTreeMap<String, String> {
     let mut out = BTreeMap::new();
     for file in ["volumeinfo", "itemoperations", "volumesnapshots", "podvolumebackups", "results"] {

@@ -1,7 +1,7 @@
 //! A backup of files that Velero made comes back in a cluster that never saw Velero, by our server and node agent.
 //!
-//! The fixture has the small files of one volume whole. The packs of the other volume's large files are left out of it: this volume fails, and its pod
-//! does not begin.
+//! The fixture has the small files of one volume whole. The packs of the other volume's large files are left out of it:
+//! this volume fails, and its pod does not begin.
 
 use super::movers::install;
 use super::place::Place;

@@ -1,5 +1,5 @@
-//! Commands in real containers: an application that writes to its volume all the time is frozen by `fsfreeze`, and must never
-//! stay so.
+//! Commands in real containers: an application that writes to its volume all the time is frozen by `fsfreeze`, and must
+//! never stay so.
 
 use super::turn::Turn;
 use crate::faults::in_parallel;

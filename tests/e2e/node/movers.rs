@@ -33,7 +33,8 @@ fn config_at(place: &Place, endpoint: &str) -> String {
     format!("region={},s3ForcePathStyle=true,s3Url={endpoint}", place.ground.s3.region())
 }
 
-/// The flags of `install` for the image of the program, and a location in the S3 server, which is reached at this endpoint.
+/// The flags of `install` for the image of the program, and a location in the S3 server, which is reached at this
+/// endpoint.
 fn flags(place: &Place, endpoint: &str) -> Vec<String> {
     [
         format!("--image={}", image()),

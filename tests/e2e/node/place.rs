@@ -174,7 +174,8 @@ impl Place {
         serde_json::from_str(&run.out).expect("JSON")
     }
 
-    /// The objects of snapshots in the application's namespace, and the contents of the whole cluster that belong to them.
+    /// The objects of snapshots in the application's namespace, and the contents of the whole cluster that belong to
+    /// them.
     pub(super) fn snapshot_objects(&self) -> (usize, usize) {
         self.snapshot_objects_in(&self.shop)
     }

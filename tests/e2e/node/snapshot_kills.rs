@@ -1,5 +1,5 @@
-//! Servers that die at a step of a snapshot: whatever the next one does, no snapshot is doubled or left in the storage, and no
-//! application stays frozen.
+//! Servers that die at a step of a snapshot: whatever the next one does, no snapshot is doubled or left in the storage,
+//! and no application stays frozen.
 
 use super::driver::{Stored, recorded, stored};
 use super::groups::{class, group_objects, pod, take_class, without_class};
@@ -72,8 +72,8 @@ const LABEL: &str = "velero.io/volume-group";
 /// Time limit for a backup to come to its step: the sidecars of drivers retry conflicts after pauses that double.
 const PATIENCE: Duration = Duration::from_secs(240);
 
-/// An application with two claims and a pod that is frozen while they are snapshotted, and servers that reach the cluster by a
-/// proxy which kills them.
+/// An application with two claims and a pod that is frozen while they are snapshotted, and servers that reach the
+/// cluster by a proxy which kills them.
 struct Stage {
     place: Place,
     proxy: Proxy,

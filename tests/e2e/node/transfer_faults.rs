@@ -1,5 +1,5 @@
-//! Faults of the bucket, the pods and the repository while volumes move: what can be outlived is, and everything else is told with its reason. At the end
-//! nothing is left.
+//! Faults of the bucket, the pods and the repository while volumes move: what can be outlived is, and everything else
+//! is told with its reason. At the end nothing is left.
 
 use super::movers::install_at;
 use super::place::{Place, PodVolume};

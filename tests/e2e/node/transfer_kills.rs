@@ -1,8 +1,9 @@
 //! Random histories of kills while the bytes of volumes move, out of the cluster and back.
 //!
-//! In each one a mover, the node agent and the server are killed at random moments of a backup, each once, and once more in its restore. Both end as
-//! if nothing had happened: the data is the same, nothing is left in the cluster, and the repository is whole. The bucket answers slowly, so that
-//! the bytes move for seconds, and moments within that time are met too.
+//! In each one a mover, the node agent and the server are killed at random moments of a backup, each once, and once
+//! more in its restore. Both end as if nothing had happened: the data is the same, nothing is left in the cluster, and
+//! the repository is whole. The bucket answers slowly, so that the bytes move for seconds, and moments within that time
+//! are met too.
 
 use super::movers::install_at;
 use super::place::{Place, PodVolume, REPOSITORY_SECRET};

@@ -1,5 +1,5 @@
-//! Volumes of many kinds in one backup: shared ones, those of a set, members of a group. They come back in another namespace and class, and over
-//! what is there.
+//! Volumes of many kinds in one backup: shared ones, those of a set, members of a group. They come back in another
+//! namespace and class, and over what is there.
 
 use super::groups::group_objects;
 use super::movers::install;
@@ -24,7 +24,8 @@ fn claim(place: &Place, name: &str, access_mode: &str) {
         "spec": {"accessModes": [access_mode], "storageClassName": "csi", "resources": {"requests": {"storage": "16Mi"}}}}));
 }
 
-/// A claim for many nodes and one for a single node, both mounted by two pods, and a set of three whose claims are a group.
+/// A claim for many nodes and one for a single node, both mounted by two pods, and a set of three whose claims are a
+/// group.
 fn application(place: &Place) {
     claim(place, "shared", "ReadWriteMany");
     claim(place, "both", "ReadWriteOnce");

@@ -21,8 +21,8 @@ fn change(bed: &Bed, name: &str, data: &str) {
     bed.kubectl(&["patch", "configmap", name, "--namespace=shop", "--type=merge", "--patch", &patch]);
 }
 
-/// A namespace with a backup of it, and what has become of it since: an object is gone, one has changed, and there are others that
-/// the backup lacks.
+/// A namespace with a backup of it, and what has become of it since: an object is gone, one has changed, and there are
+/// others that the backup lacks.
 fn changed_since_its_backup() -> Bed {
     let bed = Bed::start();
     create(&bed, &namespace("shop"));

@@ -1,4 +1,5 @@
-//! Objects that are in the cluster in the very state of the backup: left as they are, unless somebody wants them changed.
+//! Objects that are in the cluster in the very state of the backup: left as they are, unless somebody wants them
+//! changed.
 
 use crate::support::{Sandbox, local, ok, results};
 use serde_json::{Value, json};

@@ -90,8 +90,8 @@ fn a_list_that_is_far_longer_than_the_backup_is_not_read_to_its_end() {
     drop(requests(&case, &["backup", "b", "--selector", "save=me"]));
     let seen = requests(&case, &["restore", "r", "--from-backup", "b"]);
     let pages = seen.iter().filter(|seen| seen.path.starts_with("/api/v1/namespaces/shop/configmaps?limit=")).count();
-    // A first page of 50, and one of 500, are not yet ten times what is in the backup; the third one is. The next one may have been
-    // requested by then, of six that there are.
+    // A first page of 50, and one of 500, are not yet ten times what is in the backup; the third one is. The next one
+    // may have been requested by then, of six that there are.
     assert!((3..=4).contains(&pages), "{pages} pages");
     assert_eq!(writes(&seen), 0);
     let tried = seen.iter().filter(|seen| seen.method == "POST" && seen.path.contains("/configmaps?")).count();

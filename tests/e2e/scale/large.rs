@@ -1,5 +1,5 @@
-//! Large backups and restores, counted request by request: only what differs is written, and a backup asks for pages, not for
-//! objects.
+//! Large backups and restores, counted request by request: only what differs is written, and a backup asks for pages,
+//! not for objects.
 
 use crate::faults::{config_maps, namespace};
 use crate::many;

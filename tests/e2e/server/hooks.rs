@@ -1,5 +1,5 @@
-//! Commands in containers around backups and after restores, by servers that may die at any moment. No node runs the pods: the
-//! proxy before the API server answers for their containers.
+//! Commands in containers around backups and after restores, by servers that may die at any moment. No node runs the
+//! pods: the proxy before the API server answers for their containers.
 
 use crate::faults::{in_parallel, namespace};
 use crate::ground::{Ground, Server};
@@ -233,8 +233,8 @@ fn the_same_command_thaws_what_a_local_backup_left_frozen() {
     );
 }
 
-/// Nothing listens where its kubelet should: the API server says so, and no command is begun. The command after the backup is not tried
-/// for two minutes.
+/// Nothing listens where its kubelet should: the API server says so, and no command is begun. The command after the
+/// backup is not tried for two minutes.
 #[test]
 fn a_pod_whose_node_does_not_answer_holds_no_backup_up() {
     let ground = Ground::start();

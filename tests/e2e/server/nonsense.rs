@@ -265,7 +265,8 @@ impl<'a> Team<'a> {
     }
 
     fn server(&self, number: usize) -> Server {
-        // What cannot be reached is not waited for. The Lease is short, so that another server leads before that one dies too.
+        // What cannot be reached is not waited for. The Lease is short, so that another server leads before that one
+        // dies too.
         let flags = [
             "--lease-duration=3s",
             "--request-timeout=5s",

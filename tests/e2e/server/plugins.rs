@@ -207,7 +207,8 @@ impl VolumeSnapshotter for Disks {
     }
 }
 
-/// An action, an object store and a snapshotter of one program, from the start of the server to the deletion of the backup.
+/// An action, an object store and a snapshotter of one program, from the start of the server to the deletion of the
+/// backup.
 ///
 /// scenario: AdditionalBSL, Snapshot
 /// scenario: BSL, Deletion, Snapshot
@@ -319,8 +320,8 @@ fn a_backup_goes_through_the_plugins_of_its_server_and_comes_back() {
     assert_eq!(server.stop(), Some(0));
 }
 
-/// Without its location a backup leaves the cluster, and nothing else. The other location is in object storage and has credentials
-/// of its own.
+/// Without its location a backup leaves the cluster, and nothing else. The other location is in object storage and has
+/// credentials of its own.
 fn the_backups_of_a_location_go_with_it_and_not_those_of_another(ground: &Ground, cli: impl Fn(&str) -> String) {
     let folder = |name: &str| ground.directories.path().join(name);
     let before = ground.maps("shop");

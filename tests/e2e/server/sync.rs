@@ -50,8 +50,8 @@ fn a_bucket_that_velero_filled_shows_up() {
     ground.until_gone("backup", "one-ns");
 }
 
-/// Unfinished files go when it was this server that left them, long ago. Those of others stay, and a new Backup may have
-/// the name of one that is gone.
+/// Unfinished files go when it was this server that left them, long ago. Those of others stay, and a new Backup may
+/// have the name of one that is gone.
 fn what_was_never_finished_goes(ground: &Ground, bucket: &Path) {
     let here = ground.bed.kubectl(&["get", "namespace", "kube-system", "--output=jsonpath={.metadata.uid}"]);
     let now = jiff::Timestamp::now();

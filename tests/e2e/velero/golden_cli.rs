@@ -1,5 +1,6 @@
-//! Every command of the golden runs of Velero 1.18.2, on a cluster that holds what it found there: the exit code and each line
-//! of the output are Velero's, but for the deviations of a table. One that does not occur any more is an error too.
+//! Every command of the golden runs of Velero 1.18.2, on a cluster that holds what it found there: the exit code and
+//! each line of the output are Velero's, but for the deviations of a table. One that does not occur any more is an
+//! error too.
 
 mod deviations;
 mod printed;
@@ -181,7 +182,8 @@ impl Place {
         of_the_cluster(&without_cluster(&with_now(&text, self.start)))
     }
 
-    /// Puts the files of backup and restore into the bucket, and starts a server that hands them out and does nothing else.
+    /// Puts the files of backup and restore into the bucket, and starts a server that hands them out and does nothing
+    /// else.
     fn serve(&self) -> Server {
         let folder = self.client.folder.path().join("buckets");
         let bucket = folder.join("main");

@@ -56,7 +56,8 @@ fn differences(bed: &Bed, restore: &str) -> Vec<String> {
     // Cluster-scoped objects were made in another way here than in the golden run, and so were found changed.
     let ours_only =
         ours.iter().filter(|(name, o)| !golden.contains_key(*name) && !o["metadata"]["namespace"].is_null());
-    // In a new namespace either the restore makes this one, or before it the controller that makes it in every namespace.
+    // In a new namespace either the restore makes this one, or before it the controller that makes it in every
+    // namespace.
     let is_default_account = |name: &str| name.starts_with("ServiceAccount. ") && name.ends_with(" default");
     out.extend(
         ours_only
@@ -66,8 +67,8 @@ fn differences(bed: &Bed, restore: &str) -> Vec<String> {
     out
 }
 
-/// Objects that the results of only one of the two name, without pods that are there by chance: only what was there before
-/// is warned of.
+/// Objects that the results of only one of the two name, without pods that are there by chance: only what was there
+/// before is warned of.
 fn told(bed: &Bed, restore: &str) -> Vec<String> {
     let file = fixtures().join("restore-runs").join(restore).join(format!("restore-{restore}-results.gz"));
     let kinds = results::kinds(&bed.plane.kubectl());
@@ -146,8 +147,8 @@ fn veleros_backup_comes_back_as_velero_restores_it() {
 
 /// The Jobs have not ended, and make their pods anew.
 const PLAIN: &[&str] = &["Pod. app1 once-ffdhq: Velero's only", "Pod. app1 yearly-1-k4pxm: Velero's only"];
-/// Velero keeps the fixed node port, which the original holds, and fails; we drop it under a namespace mapping. It makes a claim that waits
-/// for ever for the volume of the living one; we make none.
+/// Velero keeps the fixed node port, which the original holds, and fails; we drop it under a namespace mapping. It
+/// makes a claim that waits for ever for the volume of the living one; we make none.
 const MAP: &[&str] = &[
     "PersistentVolumeClaim. app1x data: Velero's only",
     "Pod. app1x once-ffdhq: Velero's only",

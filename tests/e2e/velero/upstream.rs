@@ -49,8 +49,8 @@ fn there(bed: &Bed, prefix: &str) -> BTreeSet<String> {
     own.filter(|line| !line.ends_with("/kube-root-ca.crt")).map(str::to_owned).collect()
 }
 
-/// Annotated namespaces come back with their annotations, all namespaces but those that were there before, and a service
-/// account with its cluster role and binding.
+/// Annotated namespaces come back with their annotations, all namespaces but those that were there before, and a
+/// service account with its cluster role and binding.
 ///
 /// scenario: ClusterResource
 #[test]
@@ -145,7 +145,8 @@ fn a_claim_comes_back_with_the_class_that_its_own_is_mapped_to() {
     assert_eq!(bed.kubectl(&class), "second");
 }
 
-/// Excluding by label; including and excluding namespaces and types, in the backup or in the restore; wildcards; a selector.
+/// Excluding by label; including and excluding namespaces and types, in the backup or in the restore; wildcards; a
+/// selector.
 ///
 /// scenario: ResourceFiltering
 #[test]

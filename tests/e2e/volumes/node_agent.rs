@@ -1,4 +1,5 @@
-//! The node agent against a real API server and the controllers of volumes; the test plays the scheduler and the kubelet.
+//! The node agent against a real API server and the controllers of volumes; the test plays the scheduler and the
+//! kubelet.
 
 use crate::ground::{Ground, Server};
 use crate::support::{eventually, program, spawn_logged, with_object};

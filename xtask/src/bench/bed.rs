@@ -192,9 +192,10 @@ impl<'a> Bed<'a> {
         Ok(median(&runs.collect::<Result<Vec<f64>>>()?))
     }
 
-    /// The floor of these lists and a command in turn, each [`TURNS`] times: what disturbs the machine for a moment counts
-    /// for neither. Who goes first changes from turn to turn: the API server collects its garbage after so many bytes, and in a fixed
-    /// order that may always be in the time of the same one. The command's names are `measured-1` and on.
+    /// The floor of these lists and a command in turn, each [`TURNS`] times: what disturbs the machine for a moment
+    /// counts for neither. Who goes first changes from turn to turn: the API server collects its garbage after so many
+    /// bytes, and in a fixed order that may always be in the time of the same one. The command's names are `measured-1`
+    /// and on.
     pub(crate) fn in_turn(&self, paths: &[String], run: impl Fn(&str) -> Result<MeasuredRun>) -> Result<InTurn> {
         let mut all = InTurn { floors: Vec::new(), walls: Vec::new(), peak_mib: 0.0, floor: Pass::default() };
         for turn in 1..=TURNS {

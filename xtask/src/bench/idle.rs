@@ -1,5 +1,5 @@
-//! A server with many Backups, in many locations of which some hang: how long it takes to begin, and what it costs when there is nothing
-//! to do. And the table of these Backups.
+//! A server with many Backups, in many locations of which some hang: how long it takes to begin, and what it costs when
+//! there is nothing to do. And the table of these Backups.
 
 use super::audit::Audit;
 use super::bed::{Bed, MeasuredServer, SERVER_NAMESPACE, pause};
@@ -84,7 +84,8 @@ fn backup(name: &str, location: &str, start: Timestamp) -> Result<Value> {
     }))
 }
 
-/// Backups of all ages, none of which is over while this lasts, spread over the locations: each with its location and its name.
+/// Backups of all ages, none of which is over while this lasts, spread over the locations: each with its location and
+/// its name.
 fn backups(objects: usize, all: &[BenchLocation], now: Timestamp) -> Result<Vec<(&BenchLocation, String, Value)>> {
     let oldest = SignedDuration::from_hours(29 * 24).as_secs();
     let made = |index: usize| -> Result<(&BenchLocation, String, Value)> {
@@ -183,8 +184,8 @@ impl Buckets {
     }
 }
 
-/// From the start of a server to the end of its first look into all buckets that answer; then a minute in which nothing happens; then a few
-/// new backups.
+/// From the start of a server to the end of its first look into all buckets that answer; then a minute in which nothing
+/// happens; then a few new backups.
 pub(crate) fn run_server(row: &Row, programs: &Programs) -> Result<Measured> {
     let folder = tempfile::tempdir()?;
     let bed = Bed::start(programs, folder.path())?;
@@ -292,8 +293,8 @@ fn lists_only(seen: &[Seen]) -> Result<usize> {
     }
 }
 
-/// Puts new backups into the first, a middle and the last bucket that is a directory, and gives after how many seconds the last of them
-/// is in the cluster.
+/// Puts new backups into the first, a middle and the last bucket that is a directory, and gives after how many seconds
+/// the last of them is in the cluster.
 fn new_ones_appear(bed: &Bed<'_>, buckets: &Buckets, all: &[BenchLocation]) -> Result<f64> {
     let directories: Vec<&BenchLocation> = all.iter().filter(|location| location.lies == Lies::Directory).collect();
     let last = directories.len().saturating_sub(1);

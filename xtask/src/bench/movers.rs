@@ -1,7 +1,8 @@
-//! `cargo xtask bench-movers`: the bytes of volumes, moved by pods of Lifeboat and of Velero in turn on one node, and the cost of the programs
-//! that start these pods.
+//! `cargo xtask bench-movers`: the bytes of volumes, moved by pods of Lifeboat and of Velero in turn on one node, and
+//! the cost of the programs that start these pods.
 //!
-//! The rows are in [`rows`]; what a row does is in [`volumes`], [`many`], [`idle`] and [`server`]. How to read the result is in `docs/development.md`.
+//! The rows are in [`rows`]; what a row does is in [`volumes`], [`many`], [`idle`] and [`server`]. How to read the
+//! result is in `docs/development.md`.
 
 mod ground;
 mod idle;
@@ -22,7 +23,8 @@ use lifeboat_testbed::{Binaries, Node, VeleroPrograms, in_namespaces};
 use rows::{MoverOptions, RowName};
 use std::path::PathBuf;
 
-/// Runs the rows whose names contain one of the words, as root. A missed bound does not fail; a transfer that fails does.
+/// Runs the rows whose names contain one of the words, as root. A missed bound does not fail; a transfer that fails
+/// does.
 pub(crate) fn run(args: &[String]) -> Result<()> {
     let options = MoverOptions::parse(args)?;
     Binaries::ensure()?;

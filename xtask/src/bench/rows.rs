@@ -74,7 +74,8 @@ pub(crate) enum RowWork {
     Snapshots,
     /// The plan of the server for all resources of its namespace, explained and printed, and beside it the plan alone.
     Plan,
-    /// A server with many Backups, in many locations of which some hang: its start, and what it costs when there is nothing to do.
+    /// A server with many Backups, in many locations of which some hang: its start, and what it costs when there is
+    /// nothing to do.
     ServerIdle,
     /// The table of many Backups.
     GetBackups,

@@ -1,5 +1,5 @@
-//! A backup of claims whose driver takes its time for each snapshot, on a node; beside it a plain client that asks for the same snapshots
-//! all at once.
+//! A backup of claims whose driver takes its time for each snapshot, on a node; beside it a plain client that asks for
+//! the same snapshots all at once.
 
 use super::audit::Audit;
 use super::bed::{Bed, EMPTY_NAMESPACE, NAMESPACE, ONE_NAMESPACE, pause};
@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 /// The class of the snapshots: each is ready so long after it was taken.
 const CLASS: &str = "late";
 const READY_AFTER: &str = "5s";
-/// Requests of the backup for each claim, at most: it is asked for, read, and noted on both of its objects; at its end both are read
-/// again, and released.
+/// Requests of the backup for each claim, at most: it is asked for, read, and noted on both of its objects; at its end
+/// both are read again, and released.
 const REQUESTS_OF_A_CLAIM: usize = 12;
 /// Its other requests, at most.
 const OTHER_REQUESTS: usize = 500;

@@ -14,8 +14,8 @@ pub(crate) enum PathKind {
     Folder,
 }
 
-/// Links of pages to pages, anchors and files that are not there, and HTML, which is not shown as it was written: a line each,
-/// with page and line.
+/// Links of pages to pages, anchors and files that are not there, and HTML, which is not shown as it was written: a
+/// line each, with page and line.
 pub(crate) fn problems(pages: &BookPages, find: &dyn Fn(&str) -> Option<PathKind>) -> Vec<String> {
     let anchors: BTreeMap<&str, BTreeSet<String>> =
         pages.iter().map(|(path, text)| (path.as_str(), anchors(text))).collect();
@@ -145,8 +145,8 @@ fn html(text: &str) -> Vec<Range<usize>> {
     found.collect()
 }
 
-/// The anchors of the headings of a page, by the rules of mdBook: lower case, dashes for blanks, nothing for what is no letter,
-/// digit, dash or underscore, and a number for a text that was there before.
+/// The anchors of the headings of a page, by the rules of mdBook: lower case, dashes for blanks, nothing for what is no
+/// letter, digit, dash or underscore, and a number for a text that was there before.
 fn anchors(text: &str) -> BTreeSet<String> {
     let (mut found, mut heading) = (BTreeSet::new(), None::<String>);
     for event in parser(text) {

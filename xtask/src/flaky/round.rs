@@ -32,8 +32,8 @@ impl fmt::Display for Round {
     }
 }
 
-/// The tests that failed, by what the harness printed: each has a line when it ends, and a line in the list at the end. Either may be
-/// broken by what a program writes beside the harness, and the list is missing when the run was cut off.
+/// The tests that failed, by what the harness printed: each has a line when it ends, and a line in the list at the end.
+/// Either may be broken by what a program writes beside the harness, and the list is missing when the run was cut off.
 pub(super) fn failed_tests(output: &str) -> BTreeSet<String> {
     let mut failed = BTreeSet::new();
     let (mut listed, mut is_list) = (BTreeSet::new(), false);

@@ -47,8 +47,8 @@ impl Architecture {
     /// Flags for compiling the C parts for it, besides the defaults.
     pub(crate) fn flags_for_c(self) -> &'static str {
         match self {
-            // zig turns off whatever the oldest processor lacks, and with it what libdeflate needs for functions that it calls only
-            // where the processor is found to have it.
+            // zig turns off whatever the oldest processor lacks, and with it what libdeflate needs for functions that
+            // it calls only where the processor is found to have it.
             Self::Amd64 => "-mevex512",
             Self::Arm64 => "",
         }

@@ -52,8 +52,8 @@ pub(crate) struct Field {
     pub(crate) is_in_addition: bool,
 }
 
-/// All fields of a schema in order; those that `velero`, its schema there, has are Velero's. An addition whose description does not say
-/// by whom is an error, and so is a field of Velero that claims to be one.
+/// All fields of a schema in order; those that `velero`, its schema there, has are Velero's. An addition whose
+/// description does not say by whom is an error, and so is a field of Velero that claims to be one.
 pub(crate) fn fields(kind: &str, schema: &Value, velero: &Value) -> Result<Vec<Field>> {
     let mut walk = Walk::default();
     walk.object(&Around { path: String::new(), origin: Origin::Velero }, schema, velero);

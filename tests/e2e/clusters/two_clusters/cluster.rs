@@ -134,7 +134,8 @@ impl Cluster {
         }
     }
 
-    /// Starts another server where the last one has ended by itself, as one does whose Lease is over when it goes on after a pause.
+    /// Starts another server where the last one has ended by itself, as one does whose Lease is over when it goes on
+    /// after a pause.
     pub(super) fn tend(&mut self) {
         let has_ended = |server: &mut Server| server.0.try_wait().expect("its state").is_some();
         if self.server.as_mut().is_some_and(has_ended) {
@@ -188,7 +189,8 @@ impl Cluster {
         name
     }
 
-    /// Waits for the end of a backup, and until its record says its rules; `None` when its time was over before anybody saw its end.
+    /// Waits for the end of a backup, and until its record says its rules; `None` when its time was over before anybody
+    /// saw its end.
     pub(super) fn end_backup(&mut self, name: String, schedule: &str, has_rules: bool) -> Option<Backup> {
         let mut status = Value::Null;
         let ended = comes_to_be_within(LIMIT, || {

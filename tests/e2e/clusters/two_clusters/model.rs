@@ -14,7 +14,8 @@ pub(super) struct Backup {
     /// The UID of the cluster.
     pub(super) cluster: String,
     pub(super) schedule: String,
-    /// When it began, by the clock of its server, which may be wrong: of backups that are no runs the newest is the one that began last.
+    /// When it began, by the clock of its server, which may be wrong: of backups that are no runs the newest is the one
+    /// that began last.
     pub(super) began: Timestamp,
 }
 
@@ -62,9 +63,9 @@ impl Group {
         self.settle();
     }
 
-    /// Marks backups as not kept that may be gone from now on, by the rules of the schedule, or, where these are gone, by those of the
-    /// newest record: they keep up to that one. Each may be in force, now and later. Backups that no rules keep may be there too, and take
-    /// places.
+    /// Marks backups as not kept that may be gone from now on, by the rules of the schedule, or, where these are gone,
+    /// by those of the newest record: they keep up to that one. Each may be in force, now and later. Backups that no
+    /// rules keep may be there too, and take places.
     fn settle(&mut self) {
         let record = self.all.iter().rposition(|member| member.has_rules);
         let count = self.all.len();
@@ -93,7 +94,8 @@ pub(super) struct Model {
     pub(super) restores: BTreeMap<String, Restore>,
 }
 
-/// The schedule that never has rules. Another one has none while definitions without such a field are applied, and has them again.
+/// The schedule that never has rules. Another one has none while definitions without such a field are applied, and has
+/// them again.
 pub(super) const PLAIN: &str = "plain";
 
 /// Number of backups that the schedule keeps.

@@ -5,9 +5,11 @@ use super::{by_name, chart, documents, installed, is_definition, name, rendered}
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Values with which names are those of `install`. Left out, they are those of Velero's chart: clouds give rights to accounts by name.
+/// Values with which names are those of `install`. Left out, they are those of Velero's chart: clouds give rights to
+/// accounts by name.
 const NAMES: &str = "serviceAccount: {server: {name: velero}}\ncredentials: {name: cloud-credentials}\n";
-/// Where an installation by the chart differs from that by the command: kind, or nothing for all; pointer; what is there; why.
+/// Where an installation by the chart differs from that by the command: kind, or nothing for all; pointer; what is
+/// there; why.
 type Difference = (&'static str, String, Value, &'static str);
 
 /// Where every installation differs.

@@ -1,14 +1,16 @@
-//! Each key that files/keys.yaml says is read changes what is made: one that no template reads would be dropped in silence.
+//! Each key that files/keys.yaml says is read changes what is made: one that no template reads would be dropped in
+//! silence.
 
 use super::{chart, template};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// Keys that are read and change nothing that is made: what helm adds, and what decides whether a list of ignored values is a failure, of
-/// which another test is.
+/// Keys that are read and change nothing that is made: what helm adds, and what decides whether a list of ignored
+/// values is a failure, of which another test is.
 const WITHOUT_OBJECTS: [&str; 2] = ["global", "strict"];
 
-/// Values that are no text, by their keys: another one than the chart has, of the kind that the key wants. Any other key gets a text.
+/// Values that are no text, by their keys: another one than the chart has, of the kind that the key wants. Any other
+/// key gets a text.
 fn samples() -> BTreeMap<&'static str, Value> {
     let (map, list) = (json!({"other": "x"}), json!(["other"]));
     let mut all = BTreeMap::from([

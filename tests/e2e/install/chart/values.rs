@@ -128,7 +128,8 @@ fn the_values_of_the_page_are_taken_as_they_stand() {
     assert!(["BackupStorageLocation", "Deployment", "Schedule"].iter().all(|kind| made.contains(kind)), "{made:?}");
 }
 
-/// Keys that the chart does not know, wherever they are and whatever they hold, and values that count only beside others.
+/// Keys that the chart does not know, wherever they are and whatever they hold, and values that count only beside
+/// others.
 #[test]
 fn values_that_change_nothing_are_listed() {
     let values = "

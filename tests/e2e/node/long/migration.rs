@@ -1,4 +1,5 @@
-//! Volumes that come to an installation which never saw them: their files, and the data of their snapshots, lie in the bucket alone.
+//! Volumes that come to an installation which never saw them: their files, and the data of their snapshots, lie in the
+//! bucket alone.
 
 use crate::node::movers::install;
 use crate::node::place::{Place, PodVolume, REPOSITORY_SECRET};
@@ -6,7 +7,8 @@ use crate::node::transfer_kills::{last_words, left};
 use crate::support::{comes_to_be, eventually, gunzip_json};
 use serde_json::{Value, json};
 
-/// Volumes by the class and size of their claims: one class is skipped, one size is saved by its files, and so are volumes of pods alone.
+/// Volumes by the class and size of their claims: one class is skipped, one size is saved by its files, and so are
+/// volumes of pods alone.
 const POLICIES: &str = "version: v1
 volumePolicies:
 - {conditions: {storageClass: [csi-wait]}, action: {type: skip}}

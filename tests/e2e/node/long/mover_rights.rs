@@ -1,4 +1,5 @@
-//! Settings of the node agent, as they are seen in the pods of movers, and the owners and modes that come back through these pods.
+//! Settings of the node agent, as they are seen in the pods of movers, and the owners and modes that come back through
+//! these pods.
 
 use crate::node::movers::install;
 use crate::node::place::{Place, PodVolume};
@@ -31,7 +32,8 @@ fn start(name: &str, settings: &Value) -> Place {
     place
 }
 
-/// Runs a command to its end, after which this object has to be complete, and gives the pods of movers that were there meanwhile.
+/// Runs a command to its end, after which this object has to be complete, and gives the pods of movers that were there
+/// meanwhile.
 fn movers_of(place: &Place, arguments: &[&str]) -> Vec<Value> {
     let mut command = place.command(arguments);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("a process");
@@ -90,7 +92,8 @@ fn is_deleted_with_its_repositories(place: &Place, location: &str) {
     }
 }
 
-/// All volumes but the one that the pod names, in two locations, by movers with all rights that move several files at once.
+/// All volumes but the one that the pod names, in two locations, by movers with all rights that move several files at
+/// once.
 ///
 /// scenario: AdditionalBSL, FSBackup
 /// scenario: BSL, Deletion, FSBackup
@@ -155,8 +158,8 @@ fn privileged_movers_bring_files_of_two_locations_back_as_they_were() {
     place.end();
 }
 
-/// Returns true if pods of the node can have users of their own, as its container runtime says. Containerd has none before
-/// 2.0, which is the only good reason: any other runtime or kernel has to be set up for this test.
+/// Returns true if pods of the node can have users of their own, as its container runtime says. Containerd has none
+/// before 2.0, which is the only good reason: any other runtime or kernel has to be set up for this test.
 fn has_user_namespaces(place: &Place) -> bool {
     let status = place.ground.get_in("", "node", NODE.1)["status"].clone();
     let handlers = status["runtimeHandlers"].as_array().cloned().unwrap_or_default();

@@ -29,8 +29,8 @@ fn patch_secret(place: &Place, patch: &Value) {
     client.merge("secrets", REPOSITORY_SECRET, &place.own, patch).unwrap_or_else(|e| panic!("{e:#}"));
 }
 
-/// A pod that is evicted is replaced. An image that is not there, a node without room and another password are told, and
-/// what comes after goes well.
+/// A pod that is evicted is replaced. An image that is not there, a node without room and another password are told,
+/// and what comes after goes well.
 #[test]
 #[ignore = "needs a node: make test-long"]
 fn transfers_tell_of_image_room_and_password_and_outlive_an_eviction() {

@@ -1,4 +1,5 @@
-//! Velero's own server and node agent, and ours, in one namespace: each restores what the other has saved, alone and mixed.
+//! Velero's own server and node agent, and ours, in one namespace: each restores what the other has saved, alone and
+//! mixed.
 
 use crate::node::movers::{credentials, install, location_config};
 use crate::node::place::{Place, PodVolume};

@@ -38,7 +38,8 @@ impl Cache {
     }
 }
 
-/// Waits until the file system of a path has everything on disk: only then its pages can go, and no run waits for another.
+/// Waits until the file system of a path has everything on disk: only then its pages can go, and no run waits for
+/// another.
 pub(crate) fn sync(path: &Path) -> Result<()> {
     let file = File::open(path).with_context(|| format!("open {}", path.display()))?;
     syncfs(&file).with_context(|| format!("sync {}", path.display()))

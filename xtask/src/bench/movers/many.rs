@@ -46,7 +46,8 @@ pub(super) fn run(ground: &Ground<'_>) -> Result<Vec<MeasuredRow>> {
     Ok(vec![row.note(note)])
 }
 
-/// The cost of all volumes together, from the first that is accepted to the last that completes, with the starts of their pods.
+/// The cost of all volumes together, from the first that is accepted to the last that completes, with the starts of
+/// their pods.
 fn all(moved: &[MovedVolume]) -> Result<Cost> {
     ensure!(moved.len() == VOLUMES, "{} volumes were moved instead of {VOLUMES}", moved.len());
     let first = moved.iter().map(|one| one.accepted).min().context("a volume")?;

@@ -16,8 +16,8 @@ pub(super) struct ProcessCost {
     pub(super) now_mib: f64,
 }
 
-/// The processes of pods, each as it was seen last. Times and peaks only grow, so that the last look at one that has ended is short of them by
-/// the pause between two looks.
+/// The processes of pods, each as it was seen last. Times and peaks only grow, so that the last look at one that has
+/// ended is short of them by the pause between two looks.
 #[derive(Debug, Default)]
 pub(super) struct Processes {
     seen: BTreeMap<(String, u32), ProcessCost>,

@@ -3,7 +3,8 @@
 use crate::bench::flags::Flags;
 use anyhow::{Result, bail};
 
-/// A row, or several that are measured together. Those on the node run in this order; the last of them leaves the installation without a server.
+/// A row, or several that are measured together. Those on the node run in this order; the last of them leaves the
+/// installation without a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RowName {
     Files,

@@ -1,5 +1,5 @@
-//! A server with thousands of volumes in one backup. There is no node: pods are stored as if they ran, and each PodVolumeBackup is completed by
-//! the benchmark as soon as it is seen.
+//! A server with thousands of volumes in one backup. There is no node: pods are stored as if they ran, and each
+//! PodVolumeBackup is completed by the benchmark as soon as it is seen.
 
 use crate::bench::audit::Audit;
 use crate::bench::bed::{Bed, EMPTY_NAMESPACE, MeasuredServer, SERVER_NAMESPACE, pause};

@@ -1,7 +1,7 @@
 //! Full maintenance of a repository with many contents, of which half are garbage.
 //!
-//! Garbage has to be old before it may go. So the repository is written by a clock that is a month late, and its blobs get times of
-//! that day.
+//! Garbage has to be old before it may go. So the repository is written by a clock that is a month late, and its blobs
+//! get times of that day.
 
 use super::ground::{Ground, kopia_snapshots, remove};
 use crate::bench::compared::cache::{Cache, files};

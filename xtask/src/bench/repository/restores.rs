@@ -46,7 +46,8 @@ pub(super) fn tree(ground: &Ground) -> Result<Vec<MeasuredRow>> {
     Ok(vec![row.note("the floor is tar and sync")])
 }
 
-/// Restores a snapshot, the last one when none is named, into a new folder. Kopia's is followed by a sync, which ours does itself.
+/// Restores a snapshot, the last one when none is named, into a new folder. Kopia's is followed by a sync, which ours
+/// does itself.
 pub(super) fn restore(ground: &Ground, side: Side, repository: &Path, snapshot: Option<&str>) -> Result<Cost> {
     let target = ground.fresh("restored")?;
     ground.settle()?;

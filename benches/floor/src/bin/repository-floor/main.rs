@@ -1,8 +1,9 @@
 //! The floor of a snapshot: a file is read, split, hashed and encrypted, and nothing else is done with it.
 //!
-//! The algorithms are those of a repository with Velero's parameters: a buzhash of 32 bits over 64 bytes, chunks of 2 to 8 MiB,
-//! BLAKE2b with a key, AES-256-GCM with a key for each chunk. It uses none of Lifeboat's crates. The table of the buzhash is
-//! another one, so that the cuts are not those of a repository; it takes as long. Prints its counts as a line of JSON.
+//! The algorithms are those of a repository with Velero's parameters: a buzhash of 32 bits over 64 bytes, chunks of 2
+//! to 8 MiB, BLAKE2b with a key, AES-256-GCM with a key for each chunk. It uses none of Lifeboat's crates. The table of
+//! the buzhash is another one, so that the cuts are not those of a repository; it takes as long. Prints its counts as a
+//! line of JSON.
 #![allow(clippy::print_stdout, reason = "its one line is its result")]
 
 mod seal;
