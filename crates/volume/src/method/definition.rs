@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_required_field_that_nobody_knows_is_told_and_one_with_a_default_is_not() {
+    fn an_unknown_required_field_is_told_unless_it_has_a_default() {
         let newer = schema::<DataUpload>(|schema| {
             require(schema, "quantum");
             require(schema, "filled");
