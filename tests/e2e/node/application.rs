@@ -96,8 +96,7 @@ fn application(place: &Place) {
 fn ready(place: &Place, namespace: &str, pods: &[&str]) {
     for pod in pods {
         eventually(&format!("pod {pod} in {namespace}"), || !place.ground.get_in(namespace, "pod", pod).is_null());
-        let pod = format!("pod/{pod}");
-        place.ground.bed.kubectl(&["wait", "--for=condition=Ready", &pod, "-n", namespace, "--timeout=180s"]);
+        place.until_ready(namespace, pod);
     }
 }
 

@@ -99,7 +99,7 @@ fn movers_without_privilege_save_and_bring_back_what_their_user_owns() {
             "containers": [{"name": "a", "image": "testbed.local/busybox:1", "imagePullPolicy": "IfNotPresent",
                 "command": ["/bin/sh", "-c", "sleep 3600"], "volumeMounts": [{"name": "data", "mountPath": "/data"}]}],
             "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}}));
-    ground.bed.kubectl(&["wait", "--for=condition=Ready", "pod/web", "-n", &place.shop, "--timeout=180s"]);
+    place.until_ready(&place.shop, "web");
     let fill = "mkdir -m 700 /data/own && echo precious > /data/own/file && chmod 600 /data/own/file && sync";
     place.ask(&place.shop, "web", fill);
     let held = || place.ask(&place.shop, "web", "cat /data/own/file && stat -c '%u %a' /data/own /data/own/file");
@@ -113,7 +113,7 @@ fn movers_without_privilege_save_and_bring_back_what_their_user_owns() {
     place.lose(&place.shop);
     let back = place.lifeboat(&["restore", "create", "back", "--from-backup=b", "--wait"]);
     assert_eq!(back.code, 0, "{back:?} {}", logs());
-    ground.bed.kubectl(&["wait", "--for=condition=Ready", "pod/web", "-n", &place.shop, "--timeout=180s"]);
+    place.until_ready(&place.shop, "web");
     // The kubelet hands all files of a volume that is new to it to the group of the pod.
     assert_eq!(held(), "precious\n1000 2770\n1000 660\n");
     place.end();

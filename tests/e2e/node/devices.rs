@@ -22,7 +22,7 @@ fn a_device_is_moved_by_velero_block_and_comes_back() {
                 "command": ["/bin/sh", "-c", "sleep 3600"],
                 "volumeDevices": [{"name": "disk", "devicePath": "/dev/disk"}]}],
             "volumes": [{"name": "disk", "persistentVolumeClaim": {"claimName": "disk"}}]}}));
-    ground.bed.kubectl(&["wait", "--for=condition=Ready", "pod/web", "-n", &place.shop, "--timeout=180s"]);
+    place.until_ready(&place.shop, "web");
     let fill = "head -c 2000000 /dev/urandom | dd of=/dev/disk bs=4096 seek=3 conv=notrunc,fsync && sync";
     place.ask(&place.shop, "web", fill);
     let device = || place.ask(&place.shop, "web", "sha256sum < /dev/disk");
@@ -43,7 +43,7 @@ fn a_device_is_moved_by_velero_block_and_comes_back() {
     let back = place.lifeboat(&["restore", "create", "r", "--from-backup", "b", "--wait"]);
     let facts = ground.get_in(&place.own, "restore", "r");
     assert_eq!((back.code, &facts["status"]["phase"]), (0, &json!("Completed")), "{back:?} {facts}");
-    ground.bed.kubectl(&["wait", "--for=condition=Ready", "pod/web", "-n", &place.shop, "--timeout=180s"]);
+    place.until_ready(&place.shop, "web");
     assert_eq!(device(), before);
     let left = || ground.bed.kubectl(&["get", "pods,persistentvolumeclaims", "-n", &place.own, "-o", "name"]);
     assert!(comes_to_be(|| !left().contains("/b-") && !left().contains("/r-")), "{}", left());

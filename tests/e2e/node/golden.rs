@@ -287,8 +287,7 @@ fn our_backup_of_the_same_application_says_what_velero_says() {
     place.ground.kubectl().apply(&file).unwrap_or_else(|e| panic!("{e:#}"));
     for pod in ["web-0", "blkpod"] {
         eventually(pod, || !place.ground.get_in(&place.shop, "pod", pod).is_null());
-        let pod = format!("pod/{pod}");
-        place.ground.bed.kubectl(&["wait", "--for=condition=Ready", &pod, "-n", &place.shop, "--timeout=180s"]);
+        place.until_ready(&place.shop, pod);
     }
     let _server = place.server();
     let mut differences = Vec::new();

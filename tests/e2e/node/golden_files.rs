@@ -4,7 +4,7 @@
 //! this volume fails, and its pod does not begin.
 
 use super::movers::install;
-use super::place::Place;
+use super::place::{Place, REPOSITORY_SECRET};
 use super::transfer_kills::{last_words, left};
 use crate::support::{comes_to_be, eventually};
 use base64::Engine;
@@ -85,7 +85,7 @@ fn files_that_velero_saved_come_back_where_velero_never_was() {
         (&status["phase"], &status["initContainerStatuses"][0]["name"]),
         (&json!("Pending"), &json!("restore-wait"))
     );
-    let secret = ground.get_in(&place.own, "secret", "velero-repo-credentials");
+    let secret = ground.get_in(&place.own, "secret", REPOSITORY_SECRET);
     let password = STANDARD.decode(secret["data"]["repository-password"].as_str().unwrap_or_default()).expect("base64");
     assert_eq!(password, b"static-passw0rd", "the password of Velero opens what is there");
     assert!(comes_to_be(|| left(&place).is_empty()), "{:?}", left(&place));

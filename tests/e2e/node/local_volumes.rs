@@ -1,7 +1,7 @@
 //! Volumes in repositories that come back without a server: `local restore` starts the movers itself.
 
 use super::movers::{image, install};
-use super::place::Place;
+use super::place::{Place, REPOSITORY_SECRET};
 use serde_json::{Value, json};
 
 /// A claim with files and one of a block device are saved through a server, which is gone when they come back.
@@ -24,7 +24,7 @@ fn volumes_in_repositories_come_back_without_any_server() {
                 "volumeDevices": [{"name": "disk", "devicePath": "/dev/disk"}]}],
             "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}},
                 {"name": "disk", "persistentVolumeClaim": {"claimName": "disk"}}]}}));
-    ground.bed.kubectl(&["wait", "--for=condition=Ready", "pod/web", "-n", &place.shop, "--timeout=90s"]);
+    place.until_ready(&place.shop, "web");
     let fill = "mkdir -m 2750 /data/own && echo precious > /data/own/file && chmod 640 /data/own/file && chown -R 1000:2000 /data/own \
                 && head -c 2000000 /dev/urandom | dd of=/dev/disk bs=4096 seek=3 conv=notrunc,fsync && sync";
     place.ask(&place.shop, "web", fill);
@@ -38,7 +38,7 @@ fn volumes_in_repositories_come_back_without_any_server() {
     let saved = place.lifeboat(&["backup", "create", "b", &namespace, "--snapshot-move-data", "--wait"]);
     let facts = ground.get_in(&place.own, "backup", "b");
     assert_eq!((saved.code, &facts["status"]["phase"]), (0, &json!("Completed")), "{saved:?} {facts}");
-    let secret = ground.get_in(&place.own, "secret", "velero-repo-credentials");
+    let secret = ground.get_in(&place.own, "secret", REPOSITORY_SECRET);
     let password = secret["data"]["repository-password"].as_str().expect("a password").to_owned();
     place.lose(&place.shop);
     // The namespace of the server, with node agent and all.
@@ -59,7 +59,7 @@ fn volumes_in_repositories_come_back_without_any_server() {
         ["local", "restore", "back", "--from-backup=b", &image, &password, "--features=EnableCSI", "--bucket", &bucket];
     let back = place.lifeboat(&restore);
     assert_eq!(back.code, 0, "{back:?}");
-    ground.bed.kubectl(&["wait", "--for=condition=Ready", "pod/web", "-n", &place.shop, "--timeout=90s"]);
+    place.until_ready(&place.shop, "web");
     assert_eq!(held(), before);
     let left = ["get", "pods,secrets", "--all-namespaces", "-l", "lifeboat.io/mover-of-restore=back", "-o", "json"];
     let left: Value = serde_json::from_str(&ground.bed.kubectl(&left)).expect("JSON");

@@ -66,7 +66,7 @@ fn repositories_are_maintained_by_jobs() {
     place.lose(&place.shop);
     let back = place.lifeboat(&["restore", "create", "r", "--from-backup", "b", "--wait"]);
     assert_eq!(back.code, 0, "{back:?}");
-    ground.bed.kubectl(&["wait", "--for=condition=Ready", "pod/web", "-n", &place.shop, "--timeout=180s"]);
+    place.until_ready(&place.shop, "web");
     assert_eq!(place.ask(&place.shop, "web", "cat /data/file").trim(), "precious");
     place.end();
 }

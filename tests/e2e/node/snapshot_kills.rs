@@ -311,7 +311,7 @@ fn a_snapshot_requested_by_a_dead_server_is_of_a_moment_with_a_frozen_pod() {
     let mapping = json!({"backupName": "b", "namespaceMapping": {&place.shop: copy}});
     place.ground.velero_in(&place.own, "Restore", "r", &mapping);
     place.ground.until_in(&place.own, "restore", "r", "Completed");
-    place.ground.bed.kubectl(&["wait", "--for=condition=Ready", "pod/db", "-n", &copy, "--timeout=180s"]);
+    place.until_ready(&copy, "db");
     let log = place.ask(&copy, "db", "cat /a/log; ls /a/frozen");
     assert!(log.ends_with("frozen\n/a/frozen\n"), "{log}");
     place.ground.bed.kubectl(&["delete", "namespace", &copy, "--wait=false"]);

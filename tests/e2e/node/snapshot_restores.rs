@@ -68,7 +68,7 @@ fn a_lost_namespace_comes_back_with_its_files_and_volumes_as_before() {
         (&Value::Null, &Value::Null),
         "{restore}"
     );
-    place.ground.bed.kubectl(&["wait", "--for=condition=Ready", "pod/db", "-n", &place.shop, "--timeout=180s"]);
+    place.until_ready(&place.shop, "db");
     assert_eq!(place.ask(&place.shop, "db", LOOK), before);
     let volume = bound_volume(&place, &place.shop, "data");
     assert_ne!(volume["metadata"]["name"], old.as_str());
@@ -81,7 +81,7 @@ fn a_lost_namespace_comes_back_with_its_files_and_volumes_as_before() {
     let mapping = json!({"backupName": "b", "namespaceMapping": {&place.shop: copy}});
     place.ground.velero_in(&place.own, "Restore", "copy", &mapping);
     place.ground.until_in(&place.own, "restore", "copy", "Completed");
-    place.ground.bed.kubectl(&["wait", "--for=condition=Ready", "pod/db", "-n", &copy, "--timeout=180s"]);
+    place.until_ready(&copy, "db");
     assert_eq!(place.ask(&copy, "db", LOOK), before);
     let described = place.lifeboat(&["restore", "describe", "copy", "--details"]).out;
     assert!(described.contains(&format!("{copy}/data")) && described.contains("CSI"), "{described}");
@@ -103,9 +103,7 @@ fn a_pod_starts_again_on_the_claim_of_its_ephemeral_volume() {
                 "command": ["/bin/sh", "-c", "sleep 3600"], "volumeMounts": [{"name": "data", "mountPath": "/data"}]}],
             "volumes": [{"name": "data", "ephemeral": {"volumeClaimTemplate": {"spec": spec}}}]}}),
     );
-    let is_ready = || {
-        place.ground.bed.kubectl(&["wait", "--for=condition=Ready", "pod/db", "-n", &place.shop, "--timeout=180s"]);
-    };
+    let is_ready = || place.until_ready(&place.shop, "db");
     is_ready();
     place.ask(&place.shop, "db", FILL);
     let before = place.ask(&place.shop, "db", LOOK);

@@ -224,7 +224,7 @@ fn volumes(place: &Place) {
                 "volumeMounts": [{"name": "data", "mountPath": "/data"}, {"name": "cache", "mountPath": "/cache"}]}],
             "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}},
                 {"name": "block", "persistentVolumeClaim": {"claimName": "block"}}, {"name": "cache", "emptyDir": {}}]}}));
-    place.ground.bed.kubectl(&["wait", "--for=condition=Ready", "pod/main", "-n", &place.shop, "--timeout=180s"]);
+    place.until_ready(&place.shop, "main");
     for name in ["data", "spare", "block", "nfs", "host", "foreign"] {
         eventually(&format!("the bound claim {name}"), || {
             place.ground.get_in(&place.shop, "persistentvolumeclaim", name)["status"]["phase"] == "Bound"
@@ -369,8 +369,7 @@ fn a_policy_means_for_each_volume_what_it_means_for_velero() {
     }
     for pod in ["web-0", "blkpod", "multi"] {
         eventually(pod, || !place.ground.get_in(&place.shop, "pod", pod).is_null());
-        let pod = format!("pod/{pod}");
-        place.ground.bed.kubectl(&["wait", "--for=condition=Ready", &pod, "-n", &place.shop, "--timeout=180s"]);
+        place.until_ready(&place.shop, pod);
     }
     eventually("the bound claim that nothing mounts", || {
         place.ground.get_in(&place.shop, "persistentvolumeclaim", "p-unmounted")["status"]["phase"] == "Bound"

@@ -47,7 +47,7 @@ impl MeasuredRow {
         let what = match side {
             Side::Floor => "wall time / the floor's",
             Side::Velero => "wall time / Velero's",
-            _ => "wall time / kopia's",
+            Side::Kopia | Side::Lifeboat => "wall time / kopia's",
         };
         self.bounded(what, own / other, most)
     }
