@@ -103,12 +103,26 @@ struct Room {
     on_node: bool,
     /// On nodes that can attach a volume of its storage class, as far as known.
     attaches: bool,
-    /// This agent is the first of those that work: it says of transfers of any node that there is none in the queue.
-    tells_of_full_queue: bool,
+    /// This agent is the first of those that work: it says of new transfers of any node what they wait for.
+    tells_of_waits: bool,
     /// The time at which a transfer of the cluster last moved something.
     moved_anywhere: Option<Timestamp>,
     /// The same of this node.
     moved_here: Option<Timestamp>,
+}
+
+/// A step under way, and its transfer as it was when the step began.
+#[derive(Clone, Copy, Debug)]
+struct StepUnderWay {
+    step: Discriminant<Step>,
+    phase: DataPathPhase,
+    has_started: bool,
+}
+
+impl StepUnderWay {
+    fn of(transfer: &Transfer, step: &Step) -> Self {
+        Self { step: discriminant(step), phase: transfer.phase, has_started: transfer.started.is_some() }
+    }
 }
 
 /// A step and its result.
@@ -121,7 +135,7 @@ struct Running {
     mirrors: JoinSet<()>,
     tasks: Tasks<TransferKey, Performed>,
     /// The steps under way.
-    steps: HashMap<TransferKey, Discriminant<Step>>,
+    steps: HashMap<TransferKey, StepUnderWay>,
     memory: TransferMemory,
     next: Instant,
 }
@@ -190,15 +204,13 @@ impl Running {
         let world = &self.world;
         self.memory.keep(|key| world.transfers.contains_key(key));
         let mut queued = self.world.prepared_now();
-        let accepts = discriminant(&Step::Accept);
-        queued += self.steps.values().filter(|step| **step == accepts).count();
+        queued += self.count_under_way(&Step::Accept);
         let mut running = self.world.running_on(&self.agent.settings.node).count();
-        let begins = discriminant(&Step::Begin);
-        running += self.steps.values().filter(|step| **step == begins).count();
+        running += self.count_under_way(&Step::Begin);
         let keys = order(self.world.transfers.values());
         let full_classes = full_classes(self.world.transfers.values());
         let most = self.agent.config.prepare_queue_length;
-        let tells_of_full_queue = most.is_some() && self.world.agents_before(&self.agent.settings.node) == 0;
+        let tells_of_waits = self.world.agents_before(&self.agent.settings.node) == 0;
         let (moved_anywhere, moved_here) =
             (self.world.moved_at(None), self.world.moved_at(Some(&self.agent.settings.node)));
         let mut others = None;
@@ -210,7 +222,7 @@ impl Running {
             let on_node = running < self.agent.concurrency;
             let class = self.world.transfers.get(&key).and_then(class_to_attach);
             let attaches = class.is_none_or(|class| !full_classes.contains(class));
-            let room = Room { in_queue, on_node, attaches, tells_of_full_queue, moved_anywhere, moved_here };
+            let room = Room { in_queue, on_node, attaches, tells_of_waits, moved_anywhere, moved_here };
             let Some(step) = self.decide(&key, room, now) else { continue };
             match &step {
                 Step::Nothing => continue,
@@ -228,6 +240,11 @@ impl Running {
             }
             self.start(key, step, now, &mut others);
         }
+    }
+
+    /// The number of steps of this kind that are under way.
+    fn count_under_way(&self, step: &Step) -> usize {
+        self.steps.values().filter(|under_way| under_way.step == discriminant(step)).count()
     }
 
     fn wake_at(&mut self, at: Instant) {
@@ -249,7 +266,7 @@ impl Running {
             now,
         };
         let kind = discriminant(&step);
-        self.steps.insert(key.clone(), kind);
+        self.steps.insert(key.clone(), StepUnderWay::of(&transfer, &step));
         tracing::debug!(kind = key.kind.word(), name = key.name, ?step, "step");
         self.tasks.spawn(key, CancellationToken::new(), async move { (kind, actor.perform(&transfer, step).await) });
     }
@@ -318,7 +335,7 @@ impl Running {
             has_queue_room: room.in_queue,
             waits_for_attachments: !room.attaches,
             has_slot,
-            tells_of_full_queue: room.tells_of_full_queue,
+            tells_of_waits: room.tells_of_waits,
             cancel_seen: remembered.cancel_seen,
             delivery_seen: remembered.delivery_seen,
             moved_at: remembered.moved.map(|(at, _)| at),
@@ -342,15 +359,15 @@ impl Running {
     }
 
     fn ended(&mut self, key: &TransferKey, ended: Result<Performed, TaskPanic>) {
-        let kind = self.steps.remove(key);
+        let under_way = self.steps.remove(key);
         let (now, instant) = ((self.agent.clock)(), Instant::now());
         let remembered = self.memory.of(key);
         let (step, acted) = match ended {
             Ok(performed) => performed,
             Err(died) => {
                 tracing::error!(kind = key.kind.word(), name = key.name, error = %died, "a step failed");
-                if let Some(step) = kind {
-                    remembered.retries.failed(step, instant);
+                if let Some(under_way) = under_way {
+                    remembered.retries.failed(under_way.step, instant);
                 }
                 return;
             }
@@ -364,7 +381,7 @@ impl Running {
                 if step == discriminant(&Step::Note { message: String::new() }) {
                     remembered.retries.waits(step, BETWEEN_NOTES, instant);
                 }
-                self.store(*stored);
+                self.store(*stored, under_way);
             }
             Ok(Acted::More) => remembered.retries.succeeded(&step),
             Ok(Acted::Waits(reason, pause)) => {
@@ -375,7 +392,7 @@ impl Running {
                 remembered.retries.succeeded(&step);
                 remembered.has_moved(moved, now);
                 if let Some(stored) = stored {
-                    self.store(*stored);
+                    self.store(*stored, under_way);
                 }
             }
             Err(e) => {
@@ -385,18 +402,20 @@ impl Running {
         }
     }
 
-    /// Takes in a transfer as it was stored by a step of this agent.
-    fn store(&mut self, stored: Transfer) {
-        let before = self.world.transfers.get(&stored.key());
-        if stored.has_ended() && before.is_none_or(|before| before.phase != stored.phase) {
-            self.agent.health.count(stored.kind, stored.phase);
-            if let (DataPathPhase::Completed, Some(latency)) = (stored.phase, BackupLatency::of(&stored)) {
-                self.agent.health.took(latency);
+    /// Takes in a transfer as it was stored by a step of this agent. The mirror may have shown it before: it is counted by what it was when
+    /// the step began, whose version it is made of.
+    fn store(&mut self, stored: Transfer, before: Option<StepUnderWay>) {
+        if let Some(before) = before {
+            if stored.has_ended() && before.phase != stored.phase {
+                self.agent.health.count(stored.kind, stored.phase);
+                if let (DataPathPhase::Completed, Some(latency)) = (stored.phase, BackupLatency::of(&stored)) {
+                    self.agent.health.note_latency(latency);
+                }
             }
-        }
-        // Another attempt has the start of the first one.
-        if stored.started.is_some() && before.is_some_and(|before| before.started.is_none()) {
-            self.agent.health.count_begun(stored.kind);
+            // Another attempt has the start of the first one.
+            if stored.started.is_some() && !before.has_started {
+                self.agent.health.count_begun(stored.kind);
+            }
         }
         self.world.put(stored);
     }

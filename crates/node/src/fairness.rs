@@ -12,7 +12,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 
 /// The beginning of the reason of a wait for an attachment.
-pub(crate) const WAITS_FOR_ATTACHMENT: &str = "its pod waits for a place to attach its volume";
+pub(crate) const WAITS_FOR_ATTACHMENT: &str = "its pod waits for a node that can attach one more volume";
 /// The bytes of a volume whose size is not known.
 const ASSUMED: u64 = 1 << 30;
 /// The most nodes that movers are kept away from.

@@ -72,7 +72,7 @@ impl Health {
     }
 
     /// Notes the time that a backup of a volume took.
-    pub(crate) fn took(&self, latency: BackupLatency) {
+    pub(crate) fn note_latency(&self, latency: BackupLatency) {
         self.latencies.lock().unwrap_or_else(PoisonError::into_inner).add(latency);
     }
 
@@ -84,7 +84,7 @@ impl Health {
             .then(|| format!("no look at the transfers for {} s: is the API server reachable?", silent.as_secs()))
     }
 
-    fn metrics(&self) -> String {
+    pub(crate) fn metrics(&self) -> String {
         let mut text = String::new();
         for ((kind, word), count) in &self.ended {
             let name = match kind {

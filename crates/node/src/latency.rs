@@ -32,6 +32,10 @@ impl BackupLatency {
         let backup = owner.map(|owner| owner.name.clone()).unwrap_or_default();
         Some(Self { operation, backup, name, seconds: completed.duration_since(started).as_secs_f64().max(0.0) })
     }
+
+    fn has_labels_of(&self, other: &Self) -> bool {
+        (&self.operation, &self.backup, &self.name) == (&other.operation, &other.backup, &other.name)
+    }
 }
 
 /// The times of the last backups.
@@ -41,7 +45,9 @@ pub(crate) struct BackupLatencies {
 }
 
 impl BackupLatencies {
+    /// Adds a time. It replaces that of a backup with the same labels, which two series must not have.
     pub(crate) fn add(&mut self, latency: BackupLatency) {
+        self.last.retain(|known| !known.has_labels_of(&latency));
         self.last.push_back(latency);
         if self.last.len() > KEPT {
             self.last.pop_front();
@@ -105,7 +111,14 @@ mod tests {
         ] {
             assert!(text.lines().any(|found| found == line), "no {line} in\n{text}");
         }
-        (0..KEPT).for_each(|_| all.add(latency.clone()));
+        // One that completes under the name of an earlier one has its series.
+        all.add(BackupLatency { seconds: 7.0, ..latency.clone() });
+        let text = all.metrics("n1");
+        let gauges =
+            text.lines().filter(|line| line.starts_with("podVolume_pod_volume_operation_latency_seconds_gauge{"));
+        let expected = format!("podVolume_pod_volume_operation_latency_seconds_gauge{{{labels}}} 7");
+        assert_eq!(gauges.collect::<Vec<_>>(), [expected]);
+        (0..=KEPT).for_each(|n| all.add(BackupLatency { name: format!("b-{n}"), ..latency.clone() }));
         assert_eq!(all.last.len(), KEPT);
     }
 }

@@ -60,7 +60,7 @@ pub(crate) struct Situation<'a> {
     /// This node may do one more.
     pub(crate) has_slot: bool,
     /// No other working agent is on a node before this one, by name: of transfers that any node may do it says what they wait for.
-    pub(crate) tells_of_full_queue: bool,
+    pub(crate) tells_of_waits: bool,
     /// The time at which this agent first saw that it shall stop.
     pub(crate) cancel_seen: Option<Timestamp>,
     /// The time at which this agent first saw that its volume is on its way to the claim.
@@ -265,7 +265,7 @@ fn new(at: &Situation<'_>) -> Step {
 fn note_or_wait(at: &Situation<'_>, reason: String, others: Option<Timestamp>) -> Step {
     let transfer = at.transfer;
     // A new one is seen by all agents, and one of them writes.
-    let tells = at.tells_of_full_queue || transfer.phase != DataPathPhase::New || !transfer.kind.is_of_any_node();
+    let tells = at.tells_of_waits || transfer.phase != DataPathPhase::New || !transfer.kind.is_of_any_node();
     let is_news = |moved: &Timestamp| {
         transfer.others_noted_at().is_some_and(|noted| moved.duration_since(noted) >= BETWEEN_NOTES_OF_OTHERS)
     };

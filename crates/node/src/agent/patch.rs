@@ -145,7 +145,9 @@ pub(super) fn progress(transfer: &Transfer, moved: MovedData, now: Timestamp) ->
 pub(super) fn end(transfer: &Transfer, ending: &Ending, now: Timestamp) -> Value {
     // What was passed over does not make it fail, and is told.
     let told = ending.result.as_ref().map(|result| &result.message);
-    let message = [Some(&ending.message), told].into_iter().flatten().find(|message| !message.is_empty());
+    let all = [Some(ending.message.as_str()), told.map(String::as_str)].into_iter().flatten();
+    let all: Vec<&str> = all.filter(|message| !message.is_empty()).collect();
+    let message = (!all.is_empty()).then(|| all.join("; "));
     let mut status = json!({"phase": ending.phase, "message": message, "completionTimestamp": Time::new(now)});
     let mut metadata = json!({"labels": {LABEL_EXPOSE_ON_GOING: null}});
     if let Some(TransferResult { total_bytes, files, saved, .. }) = &ending.result {
@@ -167,6 +169,23 @@ pub(super) fn end(transfer: &Transfer, ending: &Ending, now: Timestamp) -> Value
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_end_of_a_transfer_tells_all_that_is_known() {
+        let object = json!({"metadata": {"name": "t"}, "spec": {}, "status": {"phase": "InProgress"}});
+        let transfer = Transfer::parse(TransferKind::DataUpload, object.to_string().as_bytes()).unwrap();
+        for (own, told, expected) in [
+            ("", "", Value::Null),
+            ("empty", "", json!("empty")),
+            ("", "2 sockets", json!("2 sockets")),
+            ("empty", "2 sockets", json!("empty; 2 sockets")),
+        ] {
+            let result = TransferResult { message: told.to_owned(), ..TransferResult::restored(0) };
+            let (phase, message) = (DataPathPhase::Completed, own.to_owned());
+            let ending = Ending { phase, message, result: Some(result), has_no_pod: false };
+            assert_eq!(end(&transfer, &ending, Timestamp::UNIX_EPOCH)["status"]["message"], expected);
+        }
+    }
 
     #[test]
     fn what_clean_up_has_left_is_told_once_also_before_it_ends() {

@@ -1,10 +1,12 @@
 mod attempts;
 mod backups;
 mod configured;
+mod counts;
 mod deliveries;
 mod ground;
 mod uploads;
 mod users;
+mod waits;
 
 use crate::config::NodeAgentConfig;
 use crate::kube::ObjectName;

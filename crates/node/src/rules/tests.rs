@@ -80,7 +80,7 @@ fn situation(transfer: &Transfer) -> Situation<'_> {
         has_queue_room: true,
         waits_for_attachments: false,
         has_slot: true,
-        tells_of_full_queue: true,
+        tells_of_waits: true,
         cancel_seen: None,
         moved_at: None,
         is_report_due: false,
@@ -135,7 +135,7 @@ fn a_new_transfer_is_accepted_when_target_and_queue_allow_it() {
         let told = transfer(kind, "New", json!({"status": {"message": full}}));
         assert_eq!(next_step(&Situation { has_queue_room: false, ..situation(&told) }), wait(full, 5));
         let expected = if kind.is_of_any_node() { wait(full, 5) } else { note(full) };
-        let other = Situation { has_queue_room: false, tells_of_full_queue: false, ..at.clone() };
+        let other = Situation { has_queue_room: false, tells_of_waits: false, ..at.clone() };
         assert_eq!(next_step(&other), expected);
         assert_eq!(next_step(&Situation { user_pod: UserPod::Lost("l".into()), ..at.clone() }), Ending::failed("l"));
         assert_eq!(next_step(&Situation { user_pod: UserPod::Elsewhere, ..at.clone() }), Step::Nothing);
@@ -277,7 +277,7 @@ fn a_prepared_transfer_begins_when_its_node_has_a_slot() {
     let at = Situation { pod: Some(&running), ..situation(&prepared) };
     assert_eq!(next_step(&at), Step::Begin);
     let full = "as many run on this node as loadConcurrency allows";
-    let waits = Situation { has_slot: false, tells_of_full_queue: false, ..at.clone() };
+    let waits = Situation { has_slot: false, tells_of_waits: false, ..at.clone() };
     assert_eq!(next_step(&waits), note(full));
     let told = transfer(TransferKind::DataDownload, "Prepared", json!({"status": {"message": full}}));
     assert_eq!(next_step(&Situation { transfer: &told, ..waits }), wait(full, 5));

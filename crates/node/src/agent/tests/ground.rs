@@ -100,18 +100,23 @@ impl Ground {
         }
     }
 
-    /// Starts an agent.
-    pub(super) fn agent(&mut self) {
+    /// Makes an agent that does not run yet.
+    pub(super) fn new_agent(&self) -> Agent {
         let later = Arc::clone(&self.later);
         let clock: Clock = Arc::new(move || Timestamp::now() + *later.lock().unwrap());
-        let agent = Agent {
+        Agent {
             cluster: self.kube.0.clone(),
             settings: self.settings(),
             config: self.config.clone(),
             concurrency: self.concurrency,
             clock,
             health: Arc::new(Health::new(NODE.to_owned())),
-        };
+        }
+    }
+
+    /// Starts an agent.
+    pub(super) fn agent(&mut self) {
+        let agent = self.new_agent();
         self.agents.spawn(run(agent, self.stop.clone()));
     }
 

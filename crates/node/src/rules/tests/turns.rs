@@ -18,9 +18,9 @@ fn one_that_waits_for_others_notes_every_ten_minutes_that_they_move() {
         let next = |transfer: &Transfer, moved: i64, tells: bool| {
             let others_moved_at = Some(now() - SignedDuration::from_secs(moved));
             let pod = (phase == "Prepared").then_some(&pod);
-            let tells_of_full_queue = tells;
+            let tells_of_waits = tells;
             let full = Situation { has_slot: false, has_queue_room: false, ..situation(transfer) };
-            next_step(&Situation { others_moved_at, pod, tells_of_full_queue, ..full })
+            next_step(&Situation { others_moved_at, pod, tells_of_waits, ..full })
         };
         let note = |moved: i64| Step::NoteOthers { moved: now() - SignedDuration::from_secs(moved) };
         let wait = Step::Wait { reason: reason.to_owned(), until: now() + LOOK_AGAIN };
@@ -40,7 +40,7 @@ fn one_whose_node_cannot_attach_more_says_so_and_others_of_its_class_wait() {
     let why = "0/3 nodes are available: 3 node(s) exceed max volume count.";
     let condition = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": why});
     let pod = pod(json!({"phase": "Pending", "conditions": [condition]}));
-    let reason = format!("its pod waits for a place to attach its volume: {why}");
+    let reason = format!("its pod waits for a node that can attach one more volume: {why}");
     let told = |message: &str| {
         let transfer = transfer(TransferKind::DataUpload, "Accepted", json!({"status": {"message": message}}));
         next_step(&Situation { pod: Some(&pod), ..situation(&transfer) })

@@ -1,0 +1,56 @@
+//! Transfers that wait for others.
+
+use super::ground::Ground;
+use crate::resources;
+use crate::transfer::TransferKind::DataUpload;
+use jiff::{SignedDuration, Timestamp};
+use lifeboat_api::Time;
+use serde_json::{Value, json};
+
+const FULL: &str = "0/3 nodes are available: 3 node(s) exceed max volume count.";
+const CLASS_IS_FULL: &str = "others of its storage class wait for a node that can attach one more volume";
+
+impl Ground {
+    /// Plays the scheduler: the pod of a mover finds no node that can attach its volume.
+    async fn cannot_attach(&self, name: &str) {
+        self.there(&resources::pods(), "velero", name).await;
+        let condition = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": FULL});
+        let status = json!({"phase": "Pending", "conditions": [condition]});
+        self.status(&resources::pods(), "velero", name, status).await;
+        let told = format!("its pod waits for a node that can attach one more volume: {FULL}");
+        self.says(name, &told).await;
+    }
+
+    /// Waits until an upload says this.
+    async fn says(&self, name: &str, message: &str) {
+        let says = |found: Option<&Value>| found.is_some_and(|found| found["status"]["message"] == message);
+        self.until(&DataUpload.resource(), Some("velero"), name, says).await;
+    }
+
+    /// Another mover, whose agent is that of somebody else, moves something eleven minutes from now.
+    async fn others_move(&self) {
+        let at = Time::new(Timestamp::now() + SignedDuration::from_mins(11)).to_string();
+        self.upload("du-0").await;
+        let moves = json!({
+            "metadata": {"annotations": {"lifeboat.io/moved-at": at}}, "status": {"phase": "InProgress", "node": "n2"},
+        });
+        self.patch(&DataUpload.resource(), "velero", "du-0", moves).await;
+    }
+}
+
+#[tokio::test]
+async fn an_upload_that_waits_for_its_class_says_so_and_that_others_move() {
+    let mut ground = Ground::start().await;
+    ground.snapshot(true).await;
+    ground.others_move().await;
+    ground.upload("du-1").await;
+    // Without any configuration.
+    ground.agent();
+    ground.cannot_attach("du-1").await;
+    ground.upload("du-2").await;
+    ground.says("du-2", CLASS_IS_FULL).await;
+    let noted = |found: Option<&Value>| {
+        found.is_some_and(|found| found["metadata"]["annotations"]["lifeboat.io/others-moved-at"].is_string())
+    };
+    ground.until(&DataUpload.resource(), Some("velero"), "du-2", noted).await;
+}
