@@ -6,8 +6,9 @@ mod memory;
 mod patch;
 mod world;
 
+use crate::attachments::{FullClasses, class_to_attach};
 use crate::config::NodeAgentConfig;
-use crate::fairness::{class_to_attach, full_classes, order};
+use crate::fairness::order;
 use crate::health::Health;
 use crate::kube::Kube;
 use crate::latency::BackupLatency;
@@ -101,8 +102,8 @@ struct Room {
     in_queue: bool,
     /// On this node.
     on_node: bool,
-    /// On nodes that can attach a volume of its storage class, as far as known.
-    attaches: bool,
+    /// Not before those of its storage class that wait for a node that can attach one more volume.
+    class_is_full: bool,
     /// This agent is the first of those that work: it says of new transfers of any node what they wait for.
     tells_of_waits: bool,
     /// The time at which a transfer of the cluster last moved something.
@@ -208,7 +209,7 @@ impl Running {
         let mut running = self.world.running_on(&self.agent.settings.node).count();
         running += self.count_under_way(&Step::Begin);
         let keys = order(self.world.transfers.values());
-        let full_classes = full_classes(self.world.transfers.values());
+        let mut full_classes = self.full_classes(now);
         let most = self.agent.config.prepare_queue_length;
         let tells_of_waits = self.world.agents_before(&self.agent.settings.node) == 0;
         let (moved_anywhere, moved_here) =
@@ -220,9 +221,9 @@ impl Running {
             }
             let in_queue = most.is_none_or(|length| queued < length as usize);
             let on_node = running < self.agent.concurrency;
-            let class = self.world.transfers.get(&key).and_then(class_to_attach);
-            let attaches = class.is_none_or(|class| !full_classes.contains(class));
-            let room = Room { in_queue, on_node, attaches, tells_of_waits, moved_anywhere, moved_here };
+            let class = self.class_of(&key);
+            let class_is_full = class.as_ref().is_some_and(|class| full_classes.contains(class, now));
+            let room = Room { in_queue, on_node, class_is_full, tells_of_waits, moved_anywhere, moved_here };
             let Some(step) = self.decide(&key, room, now) else { continue };
             match &step {
                 Step::Nothing => continue,
@@ -230,7 +231,10 @@ impl Running {
                     self.wake_at(instant + Duration::try_from(until.duration_since(now)).unwrap_or_default());
                     continue;
                 }
-                Step::Accept => queued += 1,
+                Step::Accept => {
+                    queued += 1;
+                    class.iter().for_each(|class| full_classes.accept(class, now));
+                }
                 Step::Begin => running += 1,
                 _ => {}
             }
@@ -240,6 +244,21 @@ impl Running {
             }
             self.start(key, step, now, &mut others);
         }
+    }
+
+    /// The storage class of the claim of a transfer.
+    fn class_of(&self, key: &TransferKey) -> Option<String> {
+        class_to_attach(self.world.transfers.get(key)?, &self.agent.config).map(str::to_owned)
+    }
+
+    /// The storage classes that are full, with the steps that are under way.
+    fn full_classes(&self, now: Timestamp) -> FullClasses {
+        let mut full = self.world.full_classes(&self.agent.config, now);
+        let accepted = self.steps.iter().filter(|(_, under_way)| under_way.step == discriminant(&Step::Accept));
+        for class in accepted.filter_map(|(key, _)| self.class_of(key)) {
+            full.accept(&class, now);
+        }
+        full
     }
 
     /// The number of steps of this kind that are under way.
@@ -333,7 +352,7 @@ impl Running {
             user_pod,
             lost_user_pod,
             has_queue_room: room.in_queue,
-            waits_for_attachments: !room.attaches,
+            class_is_full: room.class_is_full,
             has_slot,
             tells_of_waits: room.tells_of_waits,
             cancel_seen: remembered.cancel_seen,

@@ -68,6 +68,16 @@ pub(crate) struct BackupClaim {
     pub(crate) config_maps: Vec<String>,
 }
 
+impl BackupClaim {
+    /// The storage class of the claim, by that of the source.
+    pub(crate) fn final_class<'a>(&'a self, source: &'a str) -> &'a str {
+        match self.storage_class.as_str() {
+            "" => source,
+            class => class,
+        }
+    }
+}
+
 /// Settings of a claim into which a volume is restored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RestoreClaim {

@@ -1,24 +1,18 @@
-//! The order in which transfers that wait are taken, and the places for volumes that nodes have. Pure.
+//! The order in which transfers that wait are taken. Pure.
 //!
 //! The bytes of each backup and restore that are being moved are compared: the one with the fewest is next, so that a large one holds
 //! up no small one. Within one the oldest transfer is next.
 
-use crate::kube::text;
 use crate::transfer::{Transfer, TransferKey};
 use jiff::Timestamp;
 use lifeboat_api::DataPathPhase;
-use serde_json::Value;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
-/// The beginning of the reason of a wait for an attachment.
-pub(crate) const WAITS_FOR_ATTACHMENT: &str = "its pod waits for a node that can attach one more volume";
 /// The bytes of a volume whose size is not known.
 const ASSUMED: u64 = 1 << 30;
 /// The most nodes that movers are kept away from.
 const MOST_BUSY: usize = 20;
-/// The most nodes that are named.
-const MOST_NODES: usize = 5;
 
 /// The keys of all transfers: those that wait for a place come last, in the order in which they are to have one.
 pub(crate) fn order<'a>(transfers: impl Iterator<Item = &'a Transfer>) -> Vec<TransferKey> {
@@ -119,49 +113,6 @@ pub(crate) fn busy_nodes<'a>(transfers: impl Iterator<Item = &'a Transfer>) -> V
     busy.map(|(bytes, node)| BusyNode { node: node.to_owned(), weight: weight(bytes) }).collect()
 }
 
-/// Returns true if the scheduler says that nodes have as many volumes as their CSI drivers allow.
-pub(crate) fn is_about_attachments(scheduler: &str) -> bool {
-    scheduler.contains("exceed max volume count")
-}
-
-/// The storage class of the volume of an upload, whose nodes have to attach it.
-pub(crate) fn class_to_attach(transfer: &Transfer) -> Option<&str> {
-    transfer.storage_class().filter(|class| !class.is_empty())
-}
-
-/// The storage classes of which a volume waits for an attachment: more of them would only wait too.
-pub(crate) fn full_classes<'a>(transfers: impl Iterator<Item = &'a Transfer>) -> BTreeSet<String> {
-    let waits = |transfer: &&Transfer| {
-        transfer.phase == DataPathPhase::Accepted && transfer.message.starts_with(WAITS_FOR_ATTACHMENT)
-    };
-    transfers.filter(waits).filter_map(class_to_attach).map(str::to_owned).collect()
-}
-
-/// The nodes on which a CSI driver has as many volumes as it allows there, for people; `None` where there are none.
-pub(crate) fn full_nodes(csi_nodes: &[Value], attachments: &[Value]) -> Option<String> {
-    let mut attached = BTreeMap::<(&str, &str), u64>::new();
-    for one in attachments {
-        *attached.entry((text(one, &["spec", "nodeName"]), text(one, &["spec", "attacher"]))).or_default() += 1;
-    }
-    let mut full = Vec::new();
-    for node in csi_nodes {
-        let name = text(node, &["metadata", "name"]);
-        for driver in node["spec"]["drivers"].as_array().into_iter().flatten() {
-            let (of, limit) = (text(driver, &["name"]), driver["allocatable"]["count"].as_u64());
-            let used = attached.get(&(name, of)).copied().unwrap_or_default();
-            if let Some(limit) = limit.filter(|limit| used >= *limit) {
-                full.push(format!("{name} has {used} of {limit} volumes of {of}"));
-            }
-        }
-    }
-    let more = full.len().saturating_sub(MOST_NODES);
-    full.truncate(MOST_NODES);
-    if more > 0 {
-        full.push(format!("and {more} more"));
-    }
-    (!full.is_empty()).then(|| full.join(", "))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -251,23 +202,5 @@ mod tests {
         let busy = |node: &str, weight| BusyNode { node: node.to_owned(), weight };
         assert_eq!(busy_nodes(all.iter()), [busy("n1", 100), busy("n2", 25), busy("n4", 1)]);
         assert!(busy_nodes(std::iter::empty()).is_empty());
-    }
-
-    #[test]
-    fn nodes_with_as_many_volumes_as_their_driver_allows_are_named() {
-        let node = |name: &str, limit: Value| {
-            let drivers = json!([{"name": "csi.local", "allocatable": {"count": limit}}, {"name": "other"}]);
-            json!({"metadata": {"name": name}, "spec": {"drivers": drivers}})
-        };
-        let attached = |node: &str| json!({"spec": {"nodeName": node, "attacher": "csi.local"}});
-        let nodes = [node("n1", json!(2)), node("n2", json!(2)), node("n3", json!(null))];
-        let all = [attached("n1"), attached("n1"), attached("n2"), attached("n3")];
-        assert_eq!(full_nodes(&nodes, &all).as_deref(), Some("n1 has 2 of 2 volumes of csi.local"));
-        assert_eq!(full_nodes(&nodes, &all[2..]), None);
-        let many: Vec<Value> = (0..7).map(|n| node(&format!("m{n}"), json!(0))).collect();
-        let told = full_nodes(&many, &[]).unwrap();
-        assert!(told.starts_with("m0 has 0 of 0 volumes of csi.local, ") && told.ends_with(", and 2 more"), "{told}");
-        let scheduler = "0/3 nodes are available: 3 node(s) exceed max volume count. preemption: not helpful";
-        assert!(is_about_attachments(scheduler) && !is_about_attachments("3 Insufficient cpu"));
     }
 }

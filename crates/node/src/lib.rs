@@ -6,6 +6,7 @@
 //! Start reading at [`rules`].
 
 mod agent;
+mod attachments;
 mod attempts;
 mod config;
 mod delivery;

@@ -272,8 +272,3 @@ impl From<RawPod> for PodView {
         }
     }
 }
-
-/// Returns true if a pod has no node because of its volume: no other node would help.
-pub(crate) fn is_about_storage(scheduler: &str) -> bool {
-    scheduler.contains("unbound immediate PersistentVolumeClaims") || scheduler.contains("persistentvolumeclaim \"")
-}

@@ -5,11 +5,11 @@
 //! a transfer is written first; then what was made for it is removed, and the finalizer, which says that this is still owed, is
 //! the last to go. So nothing is left when an agent dies in between.
 
+use crate::attachments::{WAITS_FOR_ATTACHMENT, is_about_attachments, is_about_storage};
 use crate::attempts::{KilledMover, killed_mover, killed_movers, reasons};
 use crate::exposer::copies::waits_for_copy;
-use crate::fairness::{WAITS_FOR_ATTACHMENT, is_about_attachments};
 use crate::outcome::{self, TransferResult};
-use crate::pod::{PodView, Scheduling, is_about_storage};
+use crate::pod::{PodView, Scheduling};
 use crate::transfer::{Support, Transfer};
 use crate::user_pod::UserPod;
 use jiff::{SignedDuration, Timestamp};
@@ -56,7 +56,7 @@ pub(crate) struct Situation<'a> {
     /// The queue of transfers that are prepared has room.
     pub(crate) has_queue_room: bool,
     /// Others of its storage class wait for a node that can attach one more volume.
-    pub(crate) waits_for_attachments: bool,
+    pub(crate) class_is_full: bool,
     /// This node may do one more.
     pub(crate) has_slot: bool,
     /// No other working agent is on a node before this one, by name: of transfers that any node may do it says what they wait for.
@@ -252,7 +252,7 @@ fn new(at: &Situation<'_>) -> Step {
                 let reason = "as many are prepared in the cluster as prepareQueueLength allows".to_owned();
                 note_or_wait(at, reason, at.others_moved_at)
             }
-            _ if at.waits_for_attachments => {
+            _ if at.class_is_full => {
                 let reason = "others of its storage class wait for a node that can attach one more volume".to_owned();
                 note_or_wait(at, reason, at.others_moved_at)
             }

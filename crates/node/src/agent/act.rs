@@ -2,6 +2,7 @@
 
 use crate::agent::patch;
 use crate::agent::world::OtherTransfers;
+use crate::attachments::{WAITS_FOR_ATTACHMENT, full_nodes};
 use crate::attempts::KilledMover;
 use crate::config::NodeAgentConfig;
 use crate::exposer::common::Exposer;
@@ -9,7 +10,6 @@ use crate::exposer::copies::{is_about_copy, waits_for_copy};
 use crate::exposer::diagnose::diagnose;
 use crate::exposer::error::ExposeError;
 use crate::exposer::remove::{Removal, remove_all, remove_pod};
-use crate::fairness::{WAITS_FOR_ATTACHMENT, full_nodes};
 use crate::kube::{Kube, ObjectName, is_owned_by, text, uid};
 use crate::resources;
 use crate::rules::{Ending, Step};

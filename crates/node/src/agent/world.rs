@@ -1,13 +1,15 @@
 //! Transfers and pods as they were last seen.
 
+use crate::attachments::{AcceptedUpload, FullClasses, class_to_attach, waits_for_attachment};
+use crate::config::NodeAgentConfig;
 use crate::exposer::copies::LiveTransfers;
 use crate::fairness::{BusyNode, busy_nodes};
 use crate::pod::PodView;
 use crate::transfer::{Transfer, TransferKey, TransferKind};
 use bytes::Bytes;
 use jiff::Timestamp;
-use lifeboat_api::DataPathPhase;
 use lifeboat_api::well_known::{LABEL_ROLE, NODE_AGENT};
+use lifeboat_api::{DataPathPhase, Time};
 use lifeboat_object::Head;
 use lifeboat_reconcile::MirrorEvent;
 use std::collections::{BTreeMap, BTreeSet};
@@ -140,6 +142,17 @@ impl World {
     /// The number of transfers of the cluster that are prepared.
     pub(super) fn prepared_now(&self) -> usize {
         self.transfers.values().filter(|transfer| transfer.is_prepared_now()).count()
+    }
+
+    /// The storage classes of which volumes wait for an attachment now.
+    pub(super) fn full_classes(&self, config: &NodeAgentConfig, now: Timestamp) -> FullClasses {
+        let accepted = self.transfers.values().filter(|transfer| transfer.phase == DataPathPhase::Accepted);
+        let uploads = accepted.filter_map(|transfer| {
+            let class = class_to_attach(transfer, config)?;
+            let waits = self.pod_of(transfer).is_some_and(waits_for_attachment);
+            Some(AcceptedUpload { class, accepted: transfer.accepted.map_or(now, Time::timestamp), waits })
+        });
+        FullClasses::of(uploads, now)
     }
 
     /// The time at which a transfer that runs, of a node or of any, last moved something.

@@ -34,10 +34,7 @@ impl SnapshotSource<'_> {
 
     /// The storage class of the claim that is made.
     pub(crate) fn final_class(&self) -> &str {
-        match self.settings.storage_class.as_str() {
-            "" => self.class,
-            class => class,
-        }
+        self.settings.final_class(self.class)
     }
 
     /// The size of the claim that is made: as the driver says, else that of the source, whose volume may be larger than was asked for. `None`

@@ -78,7 +78,7 @@ fn situation(transfer: &Transfer) -> Situation<'_> {
         delivery_seen: None,
         others_moved_at: None,
         has_queue_room: true,
-        waits_for_attachments: false,
+        class_is_full: false,
         has_slot: true,
         tells_of_waits: true,
         cancel_seen: None,

@@ -54,3 +54,26 @@ async fn an_upload_that_waits_for_its_class_says_so_and_that_others_move() {
     };
     ground.until(&DataUpload.resource(), Some("velero"), "du-2", noted).await;
 }
+
+#[tokio::test]
+async fn one_volume_without_a_place_does_not_stop_its_class() {
+    let mut ground = Ground::start().await;
+    ground.snapshot(true).await;
+    ground.upload("du-1").await;
+    ground.agent();
+    ground.cannot_attach("du-1").await;
+    ground.upload("du-2").await;
+    ground.says("du-2", CLASS_IS_FULL).await;
+    // One more is let in: its zone may have room.
+    ground.pass(SignedDuration::from_secs(61), DataUpload, "du-2").await;
+    ground.cannot_attach("du-2").await;
+    ground.upload("du-3").await;
+    ground.says("du-3", CLASS_IS_FULL).await;
+    // Both have found a place, and begin.
+    for name in ["du-1", "du-2"] {
+        let condition = json!({"type": "PodScheduled", "status": "True"});
+        let status = json!({"phase": "Pending", "conditions": [condition]});
+        ground.status(&resources::pods(), "velero", name, status).await;
+    }
+    ground.there(&resources::pods(), "velero", "du-3").await;
+}

@@ -50,6 +50,6 @@ fn one_whose_node_cannot_attach_more_says_so_and_others_of_its_class_wait() {
     let full = format!("{reason}; n1 has 25 of 25 volumes of csi.local");
     assert!(matches!(told(&full), Step::Wait { until, .. } if until > now() + SignedDuration::from_hours(3)));
     let new = transfer(TransferKind::DataUpload, "New", json!({}));
-    let waits = Situation { waits_for_attachments: true, ..situation(&new) };
+    let waits = Situation { class_is_full: true, ..situation(&new) };
     assert_eq!(next_step(&waits), note("others of its storage class wait for a node that can attach one more volume"));
 }
