@@ -206,7 +206,7 @@ impl Running {
         self.memory.keep(|key| world.transfers.contains_key(key));
         let mut queued = self.world.prepared_now();
         queued += self.count_under_way(&Step::Accept);
-        let mut running = self.world.running_on(&self.agent.settings.node).count();
+        let mut running = self.world.running_on(&self.agent.settings.node);
         running += self.count_under_way(&Step::Begin);
         let keys = order(self.world.transfers.values());
         let mut full_classes = self.full_classes(now);
@@ -314,7 +314,7 @@ impl Running {
         };
         let has_slot = match &owner {
             // Its mover is on the node whose agent is gone.
-            Owner::Nobody(_) => self.world.running_on(node).count() < self.agent.concurrency,
+            Owner::Nobody(_) => self.world.running_on(node) < self.agent.concurrency,
             Owner::Us | Owner::Other => room.on_node,
         };
         if let Owner::Other = owner {
@@ -344,7 +344,7 @@ impl Running {
             remembered.moved.get_or_insert((now, lifeboat_mover::protocol::MovedData::default()));
         }
         let report_at = remembered.reported.map_or(now, |at| at + BETWEEN_REPORTS);
-        let prepare_timeout = transfer.limit_of_preparation(self.agent.settings.prepare_timeout);
+        let prepare_timeout = transfer.at_least_operation_timeout(self.agent.settings.prepare_timeout);
         let situation = Situation {
             transfer,
             pod,

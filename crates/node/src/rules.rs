@@ -144,8 +144,11 @@ impl Ending {
 /// The next step.
 pub(crate) fn next_step(at: &Situation<'_>) -> Step {
     let transfer = at.transfer;
-    if transfer.support() == Support::Foreign {
-        return Step::Nothing;
+    if transfer.is_foreign() {
+        return match transfer.is_left_behind() && at.owner != Owner::Other {
+            true => Step::CleanUp,
+            false => Step::Nothing,
+        };
     }
     if transfer.has_ended() {
         return match transfer.has_finalizer() && at.owner != Owner::Other {
@@ -248,6 +251,7 @@ fn new(at: &Situation<'_>) -> Step {
         UserPod::Waiting(reason) => note_or_wait(at, reason.clone(), None),
         UserPod::Ready => match transfer.support() {
             Support::Refused(why) => Ending::failed(why),
+            Support::Unreadable(why) => unreadable(at, why),
             _ if !at.has_queue_room => {
                 let reason = "as many are prepared in the cluster as prepareQueueLength allows".to_owned();
                 note_or_wait(at, reason, at.others_moved_at)
@@ -258,6 +262,15 @@ fn new(at: &Situation<'_>) -> Step {
             }
             _ => Step::Accept,
         },
+    }
+}
+
+/// Waits for an agent that can read it, as in an update, and ends it when none has come in time.
+fn unreadable(at: &Situation<'_>, why: String) -> Step {
+    let made = at.transfer.meta.creation_timestamp.map_or(at.now, lifeboat_api::Time::timestamp);
+    match at.tells_of_waits && at.now.duration_since(made) >= at.prepare_timeout {
+        true => Ending::failed(why),
+        false => note_or_wait(at, why, None),
     }
 }
 

@@ -82,8 +82,16 @@ pub(crate) struct Transfer {
     pub(crate) message: String,
     pub(crate) progress: DataMoveProgress,
     pub(crate) request: TransferRequest,
-    /// The reason for which its spec cannot be read.
-    pub(crate) unreadable: Option<String>,
+    /// Set where its spec cannot be read as a whole.
+    pub(crate) unreadable: Option<Unreadable>,
+}
+
+/// The reason for which a spec cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Unreadable {
+    why: String,
+    /// It asks for a program that no node agent knows: it is somebody else's, as for Velero.
+    has_unknown_uploader: bool,
 }
 
 /// The name of a transfer in this process.
@@ -187,9 +195,11 @@ impl From<DataUpload> for Transfer {
 
 /// The fields of a spec by which a transfer that cannot be read is found and ended.
 const NEEDED_TO_END: [&str; 5] = ["pod", "volume", "node", "cancel", "datamover"];
+/// The fields by which what was made for it is found. They are read where they can be.
+const NEEDED_TO_CLEAN_UP: [&str; 3] = ["csiSnapshot", "sourceNamespace", "targetVolume"];
 
 /// The reason against a restore into a volume that is there.
-const IN_PLACE: &str = "it asks for a restore into an existing volume (spec.restoreType or spec.targetVolume.pv, of a Velero after 1.18), which this version \
+const IN_PLACE: &str = "it asks for a restore into an existing volume (spec.targetVolume.pv, or spec.restoreType of a Velero after 1.18), which this version \
                         does not do; nothing was changed. Restore into a new claim";
 
 /// Returns true if a spec asks for a restore into an existing volume. An empty type is that of a new one.
@@ -203,6 +213,8 @@ pub(crate) enum Support {
     Ours,
     Foreign,
     Refused(String),
+    /// The agent cannot read it, for this reason; that of another node may be of a later version, and read it.
+    Unreadable(String),
 }
 
 impl Transfer {
@@ -217,11 +229,27 @@ impl Transfer {
             Err(e) => e,
         };
         let mut value: Value = serde_json::from_slice(body)?;
-        if let Some(spec) = value["spec"].as_object_mut() {
+        let mut wanted = Vec::new();
+        let mut has_unknown_uploader = false;
+        if let Some(spec) = value.get_mut("spec").and_then(Value::as_object_mut) {
+            let is_unknown = |uploader: &Value| serde_json::from_value::<UploaderType>(uploader.clone()).is_err();
+            let uploader = spec.get("uploaderType").filter(|uploader| uploader.is_string());
+            has_unknown_uploader = !kind.is_of_any_node() && uploader.is_some_and(is_unknown);
+            for name in NEEDED_TO_CLEAN_UP {
+                wanted.extend(spec.remove(name).map(|field| (name, field)));
+            }
             spec.retain(|name, _| NEEDED_TO_END.contains(&name.as_str()));
         }
-        let part = Self::parse_whole(kind, value.to_string().as_bytes());
-        part.map(|part| Self { unreadable: Some(error.to_string()), ..part }).map_err(|_| error)
+        let why = error.to_string();
+        let mut part = Self::parse_whole(kind, value.to_string().as_bytes()).map_err(|_| error)?;
+        for (name, field) in wanted {
+            let mut more = value.clone();
+            more["spec"][name] = field;
+            if let Ok(read) = Self::parse_whole(kind, more.to_string().as_bytes()) {
+                (part, value) = (read, more);
+            }
+        }
+        Ok(Self { unreadable: Some(Unreadable { why, has_unknown_uploader }), ..part })
     }
 
     fn parse_whole(kind: TransferKind, body: &[u8]) -> serde_json::Result<Self> {
@@ -238,14 +266,35 @@ impl Transfer {
     }
 
     pub(crate) fn support(&self) -> Support {
-        let Some(why) = &self.unreadable else { return self.support_of_request() };
-        match self.support_of_request() {
-            Support::Foreign => Support::Foreign,
-            _ if self.phase != DataPathPhase::New => Support::Foreign,
-            _ => Support::Refused(format!(
-                "the node agent cannot read its spec, which may be of a later version: {why}; upgrade Lifeboat, or correct what is wrong"
-            )),
+        let Some(Unreadable { why, has_unknown_uploader }) = &self.unreadable else { return self.support_of_request() };
+        if *has_unknown_uploader || self.phase != DataPathPhase::New || self.support_of_request() == Support::Foreign {
+            return Support::Foreign;
         }
+        let why = format!(
+            "the node agent cannot read its spec, which may be of a later version: {why}; upgrade Lifeboat, or correct what is wrong"
+        );
+        match self.kind.is_of_any_node() {
+            true => Support::Unreadable(why),
+            false => Support::Refused(why),
+        }
+    }
+
+    /// Returns true if somebody else works on it.
+    pub(crate) fn is_foreign(&self) -> bool {
+        self.support() == Support::Foreign
+    }
+
+    /// The reason for which one that a node agent has begun, or shall begin, is left alone; `None` for any other.
+    pub(crate) fn reason_left_alone(&self) -> Option<&str> {
+        let unreadable = self.unreadable.as_ref().filter(|_| self.is_foreign())?;
+        let is_of_agents = unreadable.has_unknown_uploader || self.support_of_request() != Support::Foreign;
+        is_of_agents.then_some(unreadable.why.as_str())
+    }
+
+    /// Returns true if it is being deleted, and only what was made for it is in the way.
+    pub(crate) fn is_left_behind(&self) -> bool {
+        let has_known_uploader = self.unreadable.as_ref().is_some_and(|unreadable| !unreadable.has_unknown_uploader);
+        has_known_uploader && self.reason_left_alone().is_some() && self.is_being_deleted() && self.has_finalizer()
     }
 
     fn support_of_request(&self) -> Support {
@@ -293,8 +342,8 @@ impl Transfer {
         DataMover::of(data_mover) == DataMover::Block
     }
 
-    /// A limit of preparations, or the one that the resource asks for where that is longer (`operationTimeout`).
-    pub(crate) fn limit_of_preparation(&self, limit: Duration) -> SignedDuration {
+    /// A limit, or the `operationTimeout` of the resource where that is longer.
+    pub(crate) fn at_least_operation_timeout(&self, limit: Duration) -> SignedDuration {
         let own = match &self.request {
             TransferRequest::DataUpload(spec) => spec.operation_timeout.to_std(),
             TransferRequest::DataDownload(spec) => spec.operation_timeout.to_std(),
@@ -389,70 +438,4 @@ impl Transfer {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn read(kind: TransferKind, spec: Value, phase: &str) -> serde_json::Result<Transfer> {
-        let object = json!({
-            "apiVersion": kind.api_version(), "kind": kind.word(), "metadata": {"name": "t", "namespace": "velero"},
-            "spec": spec, "status": {"phase": phase},
-        });
-        Transfer::parse(kind, object.to_string().as_bytes())
-    }
-
-    fn refused(transfer: &Transfer) -> String {
-        match transfer.support() {
-            Support::Refused(why) => why,
-            other => panic!("{other:?}"),
-        }
-    }
-
-    #[test]
-    fn what_cannot_be_read_is_refused_while_it_is_new_and_left_alone_later() {
-        let spec = json!({"node": "n1", "pod": {"namespace": "shop", "name": "db-0"}, "volume": "data", "uploaderType": "quantum"});
-        let new = read(TransferKind::PodVolumeBackup, spec.clone(), "New").unwrap();
-        assert_eq!((new.node.as_str(), new.volume_of_pod().unwrap().1), ("n1", "data"));
-        let why = refused(&new);
-        assert!(
-            why.starts_with(
-                "the node agent cannot read its spec, which may be of a later version: unknown variant `quantum`"
-            ),
-            "{why}"
-        );
-        let later = read(TransferKind::PodVolumeBackup, spec.clone(), "InProgress").unwrap();
-        assert_eq!(later.support(), Support::Foreign);
-        // A phase that is not known is that of somebody who works on it.
-        assert!(read(TransferKind::PodVolumeBackup, spec, "Thinking").is_err());
-        let foreign = json!({"datamover": "kubevirt", "operationTimeout": "soon"});
-        assert_eq!(read(TransferKind::DataUpload, foreign, "New").unwrap().support(), Support::Foreign);
-    }
-
-    #[test]
-    fn what_this_version_does_not_do_is_refused_with_the_reason() {
-        let upload = |kind: &str| {
-            let spec =
-                json!({"snapshotType": kind, "csiSnapshot": {"volumeSnapshot": "vs"}, "operationTimeout": "10m0s"});
-            read(TransferKind::DataUpload, spec, "New").unwrap()
-        };
-        assert_eq!((upload("CSI").support(), upload("").support()), (Support::Ours, Support::Ours));
-        let expected = "its spec.snapshotType is \"Native\": only snapshots of the type CSI can be moved";
-        assert_eq!(refused(&upload("Native")), expected);
-        let download = |spec: Value| read(TransferKind::DataDownload, spec, "New").unwrap();
-        let plain = download(json!({"targetVolume": {"namespace": "shop", "pvc": "data"}, "restoreType": ""}));
-        assert_eq!(plain.support(), Support::Ours);
-        let into_volume = download(json!({"targetVolume": {"namespace": "shop", "pvc": "data", "pv": "pv-1"}}));
-        let in_place = download(json!({"targetVolume": {"namespace": "shop", "pvc": "data"}, "restoreType": "full"}));
-        let files =
-            json!({"pod": {"namespace": "shop", "name": "db-0"}, "volume": "data", "restoreType": "incremental"});
-        let files = read(TransferKind::PodVolumeRestore, files, "New").unwrap();
-        assert_eq!([&into_volume, &in_place, &files].map(refused), [IN_PLACE; 3]);
-    }
-
-    #[test]
-    fn a_longer_limit_of_the_resource_counts() {
-        let upload = |limit: &str| read(TransferKind::DataUpload, json!({"operationTimeout": limit}), "New").unwrap();
-        let limits =
-            ["10m0s", "1h0m0s"].map(|limit| upload(limit).limit_of_preparation(Duration::from_secs(1800)).as_mins());
-        assert_eq!(limits, [30, 60]);
-    }
-}
+mod tests;

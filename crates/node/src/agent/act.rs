@@ -114,7 +114,7 @@ impl Actor {
     async fn clean_up(&self, transfer: &Transfer) -> Result<Acted, ClusterError> {
         let limit = SignedDuration::try_from(self.settings.resource_timeout).unwrap_or(SignedDuration::MAX);
         let may_wait = transfer.completed.is_some_and(|at| self.now.duration_since(at.timestamp()) < limit);
-        match remove_all(&self.kube, transfer, may_wait, &self.others.live).await {
+        match remove_all(&self.kube, transfer, may_wait, &self.others.unfinished).await {
             Ok(Removal::Done { left }) => self.store(transfer, patch::remove_finalizer(transfer, &left)).await,
             Ok(Removal::Waits(reason)) => Ok(Acted::Waits(reason, SOON)),
             Ok(Removal::Left { left, reason }) => match patch::note_left(transfer, &left) {
@@ -182,7 +182,7 @@ impl Actor {
             if self.kube.find(&resources::claims(), Some(namespace), name).await?.is_none() {
                 // The claim is restored after the download is made.
                 let made = transfer.meta.creation_timestamp.map_or(self.now, Time::timestamp);
-                let limit = transfer.limit_of_preparation(self.settings.prepare_timeout);
+                let limit = transfer.at_least_operation_timeout(self.settings.prepare_timeout);
                 if self.now.duration_since(made) >= limit {
                     return self.fail(transfer, format!("the target claim {namespace}/{name} does not exist")).await;
                 }
@@ -198,8 +198,8 @@ impl Actor {
 
     async fn expose(&self, transfer: &Transfer) -> Result<Acted, ClusterError> {
         let (kube, settings, config) = (&self.kube, &self.settings, &self.config);
-        let OtherTransfers { live, busy } = &self.others;
-        let exposer = Exposer { kube, settings, config, live, busy };
+        let OtherTransfers { unfinished, busy } = &self.others;
+        let exposer = Exposer { kube, settings, config, unfinished, busy };
         match exposer.expose(transfer).await {
             // The mirror shows the pod.
             Ok(()) => Ok(Acted::Waits("its pod was made".to_owned(), LOOK_AGAIN)),

@@ -107,7 +107,7 @@ impl Actor {
                 self.kube.delete(of, claim.as_ref().map_or("", uid)).await.map(|()| Acted::More)
             }
             DeliveryStep::Wait(reason) => {
-                let limit = transfer.limit_of_preparation(self.settings.resource_timeout);
+                let limit = transfer.at_least_operation_timeout(self.settings.resource_timeout);
                 // It counts from the first look of this agent: nobody has waited while there was none.
                 match self.now.duration_since(since) >= limit {
                     true => self.fail(transfer, undelivered(name, &reason)).await,

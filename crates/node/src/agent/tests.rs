@@ -4,6 +4,7 @@ mod configured;
 mod counts;
 mod deliveries;
 mod ground;
+mod unreadable;
 mod uploads;
 mod users;
 mod waits;

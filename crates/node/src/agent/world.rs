@@ -2,7 +2,7 @@
 
 use crate::attachments::{AcceptedUpload, FullClasses, class_to_attach, waits_for_attachment};
 use crate::config::NodeAgentConfig;
-use crate::exposer::copies::LiveTransfers;
+use crate::exposer::copies::UnfinishedUids;
 use crate::fairness::{BusyNode, busy_nodes};
 use crate::pod::PodView;
 use crate::transfer::{Transfer, TransferKey, TransferKind};
@@ -17,6 +17,9 @@ use std::sync::Arc;
 
 /// The most turns that an agent waits for others to act for a node without one.
 const MOST_TURNS: i32 = 10;
+
+/// The most transfers that are known to have been warned of.
+const MOST_WARNED: usize = 10_000;
 
 /// The types that are mirrored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -38,7 +41,7 @@ pub(super) struct Change {
 /// The facts about the other transfers that a step for one needs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OtherTransfers {
-    pub(super) live: LiveTransfers,
+    pub(super) unfinished: UnfinishedUids,
     pub(super) busy: Arc<[BusyNode]>,
 }
 
@@ -50,6 +53,8 @@ pub(super) struct World {
     /// By UID.
     pods_of_node: BTreeMap<String, PodView>,
     listed: Vec<Mirrored>,
+    /// The UIDs of transfers that cannot be read and were warned of.
+    warned: BTreeSet<String>,
 }
 
 impl World {
@@ -78,40 +83,61 @@ impl World {
     }
 
     fn see_transfers(&mut self, kind: TransferKind, what: &MirrorEvent) {
-        let read = |body: &Bytes| match Transfer::parse(kind, body) {
-            Ok(transfer) => Some(transfer),
-            Err(e) => {
-                let name = Head::parse(body).map(|head| head.name).unwrap_or_default();
-                tracing::warn!(kind = kind.word(), name, error = %e, "cannot be read and is left alone");
-                None
-            }
-        };
         match what {
             MirrorEvent::All(all) => {
                 self.transfers.retain(|key, _| key.kind != kind);
-                all.iter().filter_map(read).for_each(|transfer| self.put(transfer));
+                all.iter().for_each(|body| self.see_transfer(kind, body));
             }
-            MirrorEvent::Applied(body) => {
-                if let Some(transfer) = read(body) {
-                    self.put(transfer);
-                }
-            }
+            MirrorEvent::Applied(body) => self.see_transfer(kind, body),
             MirrorEvent::Deleted(body) => {
+                let Ok(gone) = Head::parse(body) else { return };
+                self.warned.remove(&gone.uid);
+                let key = TransferKey { kind, name: gone.name };
                 // Another one of its name may be there already.
-                if let Some(gone) = read(body)
-                    && self.transfers.get(&gone.key()).is_some_and(|known| known.meta.uid == gone.meta.uid)
-                {
-                    self.transfers.remove(&gone.key());
+                if self.transfers.get(&key).is_some_and(|known| known.meta.uid == gone.uid) {
+                    self.transfers.remove(&key);
                 }
             }
         }
     }
 
+    fn see_transfer(&mut self, kind: TransferKind, body: &Bytes) {
+        match Transfer::parse(kind, body) {
+            Ok(transfer) => {
+                if let Some(why) = transfer.reason_left_alone() {
+                    self.warn_once(kind, [&transfer.meta.name, &transfer.meta.uid], why);
+                }
+                self.put(transfer);
+            }
+            Err(e) => {
+                let Ok(head) = Head::parse(body) else { return };
+                self.warn_once(kind, [&head.name, &head.uid], &e.to_string());
+                // What was known of it holds no longer.
+                self.transfers.remove(&TransferKey { kind, name: head.name });
+            }
+        }
+    }
+
+    /// Warns of a transfer, by its name and UID, that is left alone.
+    fn warn_once(&mut self, kind: TransferKind, [name, uid]: [&str; 2], why: &str) {
+        if self.warned.len() >= MOST_WARNED {
+            self.warned.clear();
+        }
+        if self.warned.insert(uid.to_owned()) {
+            tracing::warn!(kind = kind.word(), name, error = why, "cannot be read and is left alone");
+        }
+    }
+
+    /// The transfers that node agents of this kind do.
+    fn ours(&self) -> impl Iterator<Item = &Transfer> {
+        self.transfers.values().filter(|transfer| !transfer.is_foreign())
+    }
+
     /// The facts about all transfers that a step for one of them needs.
     pub(super) fn others(&self) -> OtherTransfers {
         // All that are kept go on, or still have to clean up.
-        let live = self.transfers.values().map(|transfer| transfer.meta.uid.clone()).collect();
-        OtherTransfers { live: Arc::new(live), busy: busy_nodes(self.transfers.values()).into() }
+        let unfinished = self.transfers.values().map(|transfer| transfer.meta.uid.clone()).collect();
+        OtherTransfers { unfinished: Arc::new(unfinished), busy: busy_nodes(self.ours()).into() }
     }
 
     /// The pod of a transfer.
@@ -141,12 +167,12 @@ impl World {
 
     /// The number of transfers of the cluster that are prepared.
     pub(super) fn prepared_now(&self) -> usize {
-        self.transfers.values().filter(|transfer| transfer.is_prepared_now()).count()
+        self.ours().filter(|transfer| transfer.is_prepared_now()).count()
     }
 
     /// The storage classes of which volumes wait for an attachment now.
     pub(super) fn full_classes(&self, config: &NodeAgentConfig, now: Timestamp) -> FullClasses {
-        let accepted = self.transfers.values().filter(|transfer| transfer.phase == DataPathPhase::Accepted);
+        let accepted = self.ours().filter(|transfer| transfer.phase == DataPathPhase::Accepted);
         let uploads = accepted.filter_map(|transfer| {
             let class = class_to_attach(transfer, config)?;
             let waits = self.pod_of(transfer).is_some_and(waits_for_attachment);
@@ -157,16 +183,16 @@ impl World {
 
     /// The time at which a transfer that runs, of a node or of any, last moved something.
     pub(super) fn moved_at(&self, node: Option<&str>) -> Option<Timestamp> {
-        let all = self.transfers.values().filter(|transfer| transfer.phase == DataPathPhase::InProgress);
+        let all = self.ours().filter(|transfer| transfer.phase == DataPathPhase::InProgress);
         all.filter(|transfer| node.is_none_or(|node| transfer.node == node)).filter_map(Transfer::moved_at).max()
     }
 
-    /// The transfers that run on a node.
-    pub(super) fn running_on<'a>(&'a self, node: &'a str) -> impl Iterator<Item = &'a TransferKey> {
-        let runs = move |transfer: &Transfer| {
+    /// The number of transfers that run on a node.
+    pub(super) fn running_on(&self, node: &str) -> usize {
+        let runs = |transfer: &&Transfer| {
             matches!(transfer.phase, DataPathPhase::InProgress | DataPathPhase::Canceling) && transfer.node == node
         };
-        self.transfers.iter().filter(move |(_, transfer)| runs(transfer)).map(|(key, _)| key)
+        self.ours().filter(runs).count()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::config::NodeAgentConfig;
 use crate::exposer::claim::{cache_claim, cache_name};
-use crate::exposer::copies::{LiveTransfers, copy};
+use crate::exposer::copies::{UnfinishedUids, copy};
 use crate::exposer::error::ExposeError;
 use crate::exposer::make::ensure;
 use crate::exposer::placement::{AllowedNodes, Placement};
@@ -22,8 +22,8 @@ pub(crate) struct Exposer<'a> {
     pub(crate) kube: &'a Kube,
     pub(crate) settings: &'a AgentSettings,
     pub(crate) config: &'a NodeAgentConfig,
-    /// The transfers that are known to go on.
-    pub(crate) live: &'a LiveTransfers,
+    /// The UIDs of transfers that are known to go on.
+    pub(crate) unfinished: &'a UnfinishedUids,
     /// The nodes with bytes to move.
     pub(crate) busy: &'a [BusyNode],
 }
@@ -38,7 +38,7 @@ impl Exposer<'_> {
     ) -> Result<(), ExposeError> {
         for (resource, names) in [(resources::secrets(), secrets), (resources::config_maps(), config_maps)] {
             for name in names {
-                copy(self.kube, &resource, &NamespacedName::new(from, name), transfer, self.live).await?;
+                copy(self.kube, &resource, &NamespacedName::new(from, name), transfer, self.unfinished).await?;
             }
         }
         Ok(())

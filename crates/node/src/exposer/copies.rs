@@ -29,7 +29,7 @@ pub(crate) fn is_about_copy(reason: &str) -> bool {
 }
 
 /// The UIDs of transfers that go on or still have to clean up, as far as they were seen.
-pub(crate) type LiveTransfers = Arc<HashSet<String>>;
+pub(crate) type UnfinishedUids = Arc<HashSet<String>>;
 
 /// A transfer that uses a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -141,7 +141,7 @@ pub(crate) async fn copy(
     resource: &ApiResource,
     from: &NamespacedName,
     transfer: &Transfer,
-    live: &LiveTransfers,
+    unfinished: &UnfinishedUids,
 ) -> Result<(), ExposeError> {
     let (name, own) = (from.name.as_str(), transfer.meta.namespace.as_str());
     let source = kube.find(resource, Some(from.namespace.as_str()), name).await?;
@@ -175,7 +175,7 @@ pub(crate) async fn copy(
             Err(e) => Err(e.into()),
         },
         Sharing::InUse(others) => {
-            let live = retain_live_users(kube, own, others, live).await?;
+            let live = retain_live_users(kube, own, others, unfinished).await?;
             if live.is_empty() {
                 kube.delete_as_read(of, &found).await?;
                 return Err(ExposeError::Soon(format!("{what}, a copy that nobody uses any more, is made anew")));
@@ -195,7 +195,7 @@ pub(crate) async fn copy(
 pub(crate) async fn remove_copies(
     kube: &Kube,
     transfer: &Transfer,
-    live: &LiveTransfers,
+    unfinished: &UnfinishedUids,
 ) -> Result<bool, ClusterError> {
     let own = transfer.meta.namespace.as_str();
     let mut is_done = true;
@@ -207,7 +207,7 @@ pub(crate) async fn remove_copies(
             }
             let name = text(&copied, &["metadata", "name"]);
             let of = ObjectName { resource: &resource, namespace: Some(own), name };
-            let live = retain_live_users(kube, own, others, live).await?;
+            let live = retain_live_users(kube, own, others, unfinished).await?;
             let is_gone = match live.first() {
                 Some(next) => kube.patch(of, &leave_to(next, transfer, &copied)).await.map(|_| true)?,
                 None => kube.delete_as_read(of, &copied).await?,
@@ -223,7 +223,7 @@ async fn retain_live_users(
     kube: &Kube,
     namespace: &str,
     users: Vec<CopyUser>,
-    seen: &LiveTransfers,
+    unfinished: &UnfinishedUids,
 ) -> Result<Vec<CopyUser>, ClusterError> {
     let mut live = Vec::new();
     for user in users {
@@ -234,7 +234,7 @@ async fn retain_live_users(
                 let found = kube.find(&kind.resource(), Some(namespace), name).await?;
                 found.is_some_and(|found| uid(&found) == user.uid && has_not_cleaned_up(kind, &found))
             }
-            None => seen.contains(&user.uid) || is_live_by_uid(kube, namespace, &user.uid).await?,
+            None => unfinished.contains(&user.uid) || is_live_by_uid(kube, namespace, &user.uid).await?,
         };
         if is_live {
             live.push(user);

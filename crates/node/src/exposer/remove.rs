@@ -1,7 +1,7 @@
 //! Removes what was made for a transfer. Each part may be gone already.
 
 use crate::exposer::claim::cache_name;
-use crate::exposer::copies::{LiveTransfers, remove_copies};
+use crate::exposer::copies::{UnfinishedUids, remove_copies};
 use crate::exposer::made_volume::{deletion_patch, is_of_claim, policy_of, with_policy};
 use crate::exposer::upload_objects::{UploadObjects, perform_release};
 use crate::exposer::upload_removal::{RemovalStep, RemovalView, made_volume, next_step};
@@ -22,19 +22,19 @@ pub(crate) enum Removal {
     Done { left: String },
     /// It waits for this.
     Waits(String),
-    /// Copies are still to be left, for this reason. What else is left is no longer to be seen after that.
+    /// Copies are not removed yet, for this reason. `left` is noted now, because no later look sees it.
     Left { left: String, reason: String },
 }
 
 /// Removes pod, claims with their volumes, snapshots, and copies of Secrets and ConfigMaps. Others are waited for only when that is asked
 /// for.
 ///
-/// `live` has the UIDs of transfers that are known to go on.
+/// `unfinished` has the UIDs of transfers that are known to go on.
 pub(crate) async fn remove_all(
     kube: &Kube,
     transfer: &Transfer,
     may_wait: bool,
-    live: &LiveTransfers,
+    unfinished: &UnfinishedUids,
 ) -> Result<Removal, ClusterError> {
     remove_pod(kube, transfer).await?;
     if transfer.kind == TransferKind::PodVolumeBackup {
@@ -55,13 +55,15 @@ pub(crate) async fn remove_all(
     if !transfer.kind.is_of_any_node() {
         return Ok(Removal::Done { left });
     }
-    match remove_copies(kube, transfer, live).await {
+    match remove_copies(kube, transfer, unfinished).await {
         Ok(true) => Ok(Removal::Done { left }),
-        Err(e) if !e.is_conflict() && transfer.message.contains(&left) => Err(e),
-        Ok(false) | Err(_) => {
+        Ok(false) => {
             let reason = "a copy of a Secret or ConfigMap has changed meanwhile".to_owned();
             Ok(Removal::Left { left, reason })
         }
+        // It was noted already, and the error is tried again as any other.
+        Err(e) if transfer.message.contains(&left) => Err(e),
+        Err(e) => Ok(Removal::Left { left, reason: e.to_string() }),
     }
 }
 

@@ -1,6 +1,6 @@
 use super::ground::{EMPTY, Ground, NODE, SAVED};
 use crate::config::NodeAgentConfig;
-use crate::exposer::copies::{LiveTransfers, copy, remove_copies};
+use crate::exposer::copies::{UnfinishedUids, copy, remove_copies};
 use crate::exposer::error::ExposeError;
 use crate::resources;
 use crate::transfer::Transfer;
@@ -8,6 +8,7 @@ use crate::transfer::TransferKind::DataUpload;
 use jiff::SignedDuration;
 use lifeboat_api::NamespacedName;
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 /// An upload that runs.
 async fn running_upload() -> Ground {
@@ -191,7 +192,7 @@ async fn uploads_of_one_class_share_its_secret_until_the_last_has_ended() {
         let made = ground.there(&DataUpload.resource(), "velero", name).await;
         uploads.push(Transfer::parse(DataUpload, made.to_string().as_bytes()).unwrap());
     }
-    let ([first, second], none) = ([&uploads[0], &uploads[1]], LiveTransfers::default());
+    let ([first, second], none) = ([&uploads[0], &uploads[1]], UnfinishedUids::default());
     for upload in [first, second, first] {
         copy(&ground.kube, &secrets, &NamespacedName::new("shop", "key"), upload, &none).await.unwrap();
     }
@@ -211,4 +212,29 @@ async fn uploads_of_one_class_share_its_secret_until_the_last_has_ended() {
     assert_eq!(ground.there(&secrets, "velero", "key").await["data"], json!({"d": "Mg=="}));
     assert!(remove_copies(&ground.kube, first, &none).await.unwrap());
     ground.gone(&secrets, "key").await;
+}
+
+#[tokio::test]
+async fn a_copy_of_an_agent_of_velero_is_waited_for_while_its_user_goes_on() {
+    let ground = Ground::start().await;
+    let secrets = resources::secrets();
+    let secret = |namespace: &str, data: &str, labels: Value| {
+        let metadata = json!({"name": "key", "namespace": namespace, "labels": labels});
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": {"d": data}})
+    };
+    ground.create(&secrets, secret("shop", "MQ==", json!({}))).await;
+    let copied = json!({"velero.io/backup-pvc-secret": "uid-of-velero"});
+    ground.create(&secrets, secret("velero", "Mg==", copied)).await;
+    ground.upload("du").await;
+    let made = ground.there(&DataUpload.resource(), "velero", "du").await;
+    let upload = Transfer::parse(DataUpload, made.to_string().as_bytes()).unwrap();
+    // Its UID is all that names it: one that was seen goes on.
+    let seen: UnfinishedUids = Arc::new(["uid-of-velero".to_owned()].into());
+    let waits = copy(&ground.kube, &secrets, &NamespacedName::new("shop", "key"), &upload, &seen).await;
+    let reason = "it waits for the end of the transfer of a node agent of Velero with the UID uid-of-velero, for which the Secret \
+                  velero/key was copied with other data";
+    assert!(matches!(&waits, Err(ExposeError::Waits(why)) if why == reason), "{waits:?}");
+    let none = UnfinishedUids::default();
+    let soon = copy(&ground.kube, &secrets, &NamespacedName::new("shop", "key"), &upload, &none).await;
+    assert!(matches!(&soon, Err(ExposeError::Soon(_))), "{soon:?}");
 }
