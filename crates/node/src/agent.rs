@@ -8,7 +8,6 @@ mod world;
 
 use crate::attachments::{FullClasses, class_to_attach};
 use crate::config::NodeAgentConfig;
-use crate::fairness::order;
 use crate::health::Health;
 use crate::kube::Kube;
 use crate::latency::BackupLatency;
@@ -208,7 +207,7 @@ impl Running {
         queued += self.count_under_way(&Step::Accept);
         let mut running = self.world.running_on(&self.agent.settings.node);
         running += self.count_under_way(&Step::Begin);
-        let keys = order(self.world.transfers.values());
+        let keys = self.world.order(now);
         let mut full_classes = self.full_classes(now);
         let most = self.agent.config.prepare_queue_length;
         let tells_of_waits = self.world.agents_before(&self.agent.settings.node) == 0;

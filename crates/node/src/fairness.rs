@@ -1,39 +1,84 @@
 //! The order in which transfers that wait are taken. Pure.
 //!
-//! The bytes of each backup and restore that are being moved are compared: the one with the fewest is next, so that a large one holds
-//! up no small one. Within one the oldest transfer is next.
+//! The bytes of each backup and restore that are still to be moved by those that run are compared: the one with the fewest is next, so that a
+//! large one holds up no small one. Within one the oldest transfer is next. A backup or restore of which none was taken for an hour goes
+//! before, so that many small ones do not hold up a large one.
 
 use crate::transfer::{Transfer, TransferKey};
-use jiff::Timestamp;
-use lifeboat_api::DataPathPhase;
+use jiff::{SignedDuration, Timestamp};
+use lifeboat_api::{DataPathPhase, Time};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 
 /// The bytes of a volume whose size is not known.
 const ASSUMED: u64 = 1 << 30;
 /// The most nodes that movers are kept away from.
 const MOST_BUSY: usize = 20;
+/// The wait after which a backup or restore goes before those with fewer bytes.
+const LONG_WAIT: SignedDuration = SignedDuration::from_hours(1);
+
+/// The times at which transfers of each backup and restore were last begun on each node, and accepted anywhere, which has the node "".
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LastTaken(BTreeMap<String, BTreeMap<String, Timestamp>>);
+
+impl LastTaken {
+    /// Notes when a transfer was taken, also one that has ended.
+    pub(crate) fn note(&mut self, transfer: &Transfer) {
+        for (node, at) in [("", transfer.accepted), (transfer.node.as_str(), transfer.started)] {
+            let Some(at) = at.map(Time::timestamp) else { continue };
+            let last = self.0.entry(node.to_owned()).or_default().entry(owner_of(transfer).to_owned()).or_insert(at);
+            *last = at.max(*last);
+        }
+    }
+
+    /// Forgets the backups and restores of which there is no transfer any more.
+    pub(crate) fn retain_owners<'a>(&mut self, transfers: impl Iterator<Item = &'a Transfer>) {
+        let owners: BTreeSet<&str> = transfers.map(owner_of).collect();
+        self.0.retain(|_, last| {
+            last.retain(|owner, _| owners.contains(owner.as_str()));
+            !last.is_empty()
+        });
+    }
+
+    fn of(&self, node: &str, owner: &str) -> Option<Timestamp> {
+        self.0.get(node)?.get(owner).copied()
+    }
+}
 
 /// The keys of all transfers: those that wait for a place come last, in the order in which they are to have one.
-pub(crate) fn order<'a>(transfers: impl Iterator<Item = &'a Transfer>) -> Vec<TransferKey> {
-    let (mut others, mut waiting) = (Vec::new(), BTreeMap::<u8, Vec<Waiting>>::new());
+pub(crate) fn order<'a>(
+    transfers: impl Iterator<Item = &'a Transfer>,
+    taken: &LastTaken,
+    now: Timestamp,
+) -> Vec<TransferKey> {
+    let (mut others, mut waiting) = (Vec::new(), BTreeMap::<(u8, &str), Vec<Waiting<'_>>>::new());
     let mut moving = BTreeMap::<&str, u64>::new();
     for transfer in transfers {
+        // Those that are prepared wait for their node, new ones for the queue of all nodes.
         let place = match transfer.phase {
-            DataPathPhase::Prepared => 0,
-            DataPathPhase::New => 1,
-            phase => {
-                if phase == DataPathPhase::InProgress {
-                    let bytes = moving.entry(owner_of(transfer)).or_default();
-                    *bytes = bytes.saturating_add(size_of(transfer));
-                }
-                others.push(transfer.key());
-                continue;
+            _ if transfer.is_foreign() => None,
+            DataPathPhase::Prepared => Some((0, transfer.node.as_str())),
+            DataPathPhase::New => Some((1, "")),
+            DataPathPhase::InProgress => {
+                let bytes = moving.entry(owner_of(transfer)).or_default();
+                *bytes = bytes.saturating_add(left_of(transfer));
+                None
             }
+            _ => None,
         };
-        waiting.entry(place).or_default().push(Waiting::of(transfer));
+        match place {
+            Some(place) => waiting.entry(place).or_default().push(Waiting::of(transfer)),
+            None => others.push(transfer.key()),
+        }
     }
-    others.extend(waiting.into_values().flat_map(|waiting| fair(waiting, &moving)));
+    let long_ago = now.saturating_sub(LONG_WAIT).unwrap_or(Timestamp::MIN);
+    others.extend(waiting.into_iter().flat_map(|((_, node), waiting)| {
+        let starves = |first: &Waiting<'_>| {
+            let since = taken.of(node, first.owner).max(first.made)?;
+            (since <= long_ago).then_some(since)
+        };
+        order_fairly(waiting, &moving, starves)
+    }));
     others
 }
 
@@ -48,7 +93,7 @@ struct Waiting<'a> {
 
 impl<'a> Waiting<'a> {
     fn of(transfer: &'a Transfer) -> Self {
-        let made = transfer.meta.creation_timestamp.map(lifeboat_api::Time::timestamp);
+        let made = transfer.meta.creation_timestamp.map(Time::timestamp);
         Self { made, key: transfer.key(), owner: owner_of(transfer), bytes: size_of(transfer) }
     }
 }
@@ -63,19 +108,39 @@ fn size_of(transfer: &Transfer) -> u64 {
     u64::try_from(known).ok().filter(|bytes| *bytes > 0).unwrap_or(ASSUMED)
 }
 
-/// The order in which transfers are taken, while so many bytes of each owner are being moved.
-fn fair<'a>(mut waiting: Vec<Waiting<'a>>, moving: &BTreeMap<&'a str, u64>) -> Vec<TransferKey> {
+/// The bytes that are still to be moved.
+fn left_of(transfer: &Transfer) -> u64 {
+    size_of(transfer).saturating_sub(u64::try_from(transfer.progress.bytes_done).unwrap_or_default())
+}
+
+/// The order in which transfers are taken, while so many bytes of each owner are being moved. `starves` says since when the owner of its first
+/// one has waited for too long.
+fn order_fairly<'a>(
+    mut waiting: Vec<Waiting<'a>>,
+    moving: &BTreeMap<&'a str, u64>,
+    starves: impl Fn(&Waiting<'a>) -> Option<Timestamp>,
+) -> Vec<TransferKey> {
     waiting.sort();
     let mut queues = BTreeMap::<&str, VecDeque<Waiting<'_>>>::new();
     for one in waiting {
         queues.entry(one.owner).or_default().push_back(one);
     }
-    let loads = queues.iter().filter_map(|(owner, queue)| {
-        let load = moving.get(owner).copied().unwrap_or_default();
-        Some(Reverse((load, queue.front()?.clone())))
-    });
-    let mut next: BinaryHeap<Reverse<(u64, Waiting<'_>)>> = loads.collect();
-    let mut ordered = Vec::new();
+    let mut starving = Vec::new();
+    let mut next = BinaryHeap::new();
+    for (owner, queue) in &mut queues {
+        let mut load = moving.get(owner).copied().unwrap_or_default();
+        if let Some(since) = queue.front().and_then(&starves)
+            && let Some(first) = queue.pop_front()
+        {
+            load = load.saturating_add(first.bytes);
+            starving.push((since, first));
+        }
+        if let Some(first) = queue.front() {
+            next.push(Reverse((load, first.clone())));
+        }
+    }
+    starving.sort();
+    let mut ordered: Vec<TransferKey> = starving.into_iter().map(|(_, first)| first.key).collect();
     while let Some(Reverse((load, one))) = next.pop() {
         if let Some(queue) = queues.get_mut(one.owner) {
             queue.pop_front();
@@ -96,14 +161,13 @@ pub(crate) struct BusyNode {
     pub(crate) weight: u64,
 }
 
-/// The nodes with the most bytes that are still to be moved there, the busiest first. The next movers rather go elsewhere.
+/// The nodes with the most bytes that are still to be moved there, the busiest first. Movers prefer nodes where fewer bytes are left to move.
 pub(crate) fn busy_nodes<'a>(transfers: impl Iterator<Item = &'a Transfer>) -> Vec<BusyNode> {
     let mut left = BTreeMap::<&str, u64>::new();
     let is_there = |transfer: &&Transfer| matches!(transfer.phase, DataPathPhase::Prepared | DataPathPhase::InProgress);
     for transfer in transfers.filter(is_there).filter(|transfer| !transfer.node.is_empty()) {
-        let done = u64::try_from(transfer.progress.bytes_done).unwrap_or_default();
         let bytes = left.entry(&transfer.node).or_default();
-        *bytes = bytes.saturating_add(size_of(transfer).saturating_sub(done));
+        *bytes = bytes.saturating_add(left_of(transfer));
     }
     let most = left.values().copied().max().unwrap_or_default();
     let mut nodes: Vec<(u64, &str)> = left.into_iter().map(|(node, bytes)| (bytes, node)).collect();
@@ -132,7 +196,15 @@ mod tests {
     }
 
     fn names(transfers: &[Transfer]) -> Vec<String> {
-        order(transfers.iter()).into_iter().map(|key| key.name).collect()
+        names_after(transfers, 0)
+    }
+
+    /// The order at a second.
+    fn names_after(transfers: &[Transfer], second: i64) -> Vec<String> {
+        let mut taken = LastTaken::default();
+        transfers.iter().for_each(|one| taken.note(one));
+        let now = Timestamp::from_second(second).unwrap();
+        order(transfers.iter(), &taken, now).into_iter().map(|key| key.name).collect()
     }
 
     #[test]
@@ -146,6 +218,46 @@ mod tests {
         let all = [("x1", "one", 1), ("x2", "one", 2), ("y", "two", 3)];
         let all = all.map(|(name, owner, made)| transfer(name, owner, "New", made, 0));
         assert_eq!(names(&all), ["x1", "y", "x2"]);
+    }
+
+    #[test]
+    fn a_backup_of_which_nothing_was_begun_for_an_hour_goes_first() {
+        let at = |second: i64| Some(Time::new(Timestamp::from_second(second).unwrap()));
+        let mut runs = transfer("a-runs", "large", "InProgress", 0, 1000);
+        (runs.node, runs.started) = ("n1".to_owned(), at(5));
+        let mut all = vec![runs];
+        for (name, owner, node, made) in [
+            ("l1", "large", "n1", 1),
+            ("l2", "large", "n1", 2),
+            ("s1", "small", "n1", 3000),
+            ("s2", "small", "n1", 3001),
+        ] {
+            let mut one = transfer(name, owner, "Prepared", made, 10);
+            node.clone_into(&mut one.node);
+            all.push(one);
+        }
+        assert_eq!(names_after(&all, 3604), ["a-runs", "s1", "s2", "l1", "l2"]);
+        // One, and then those with fewer bytes.
+        assert_eq!(names_after(&all, 3605), ["a-runs", "l1", "s1", "s2", "l2"]);
+        // Who has waited for longest is the first of all, even if both have waited too long.
+        assert_eq!(names_after(&all, 9000), ["a-runs", "l1", "s1", "s2", "l2"]);
+        // What was begun on another node is no turn on this one.
+        all[0].node = "n2".to_owned();
+        assert_eq!(names_after(&all, 3601), ["a-runs", "l1", "s1", "s2", "l2"]);
+        all[0].node = "n1".to_owned();
+        // What has been moved is no load any more.
+        all[0].progress.bytes_done = 995;
+        assert_eq!(names_after(&all, 3604), ["a-runs", "s1", "l1", "s2", "l2"]);
+        // An hour later the last turn is another one, also after its end.
+        let mut ended = transfer("a-ended", "large", "Completed", 0, 10);
+        (ended.node, ended.started) = ("n1".to_owned(), at(3600));
+        let mut taken = LastTaken::default();
+        all.iter().chain([&ended]).for_each(|one| taken.note(one));
+        taken.retain_owners(all.iter());
+        let ordered = order(all.iter(), &taken, Timestamp::from_second(4000).unwrap());
+        assert_eq!(ordered[1].name, "s1");
+        taken.retain_owners(all[3..].iter());
+        assert_eq!(taken.of("n1", "large"), None);
     }
 
     #[test]
@@ -184,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_mover_rather_goes_where_fewer_bytes_are_left() {
+    fn the_next_mover_prefers_nodes_with_fewer_bytes_left() {
         let on = |name: &str, phase: &str, node: &str, done: i64, bytes: u64| {
             let mut one = transfer(name, "r", phase, 0, bytes);
             (one.node, one.progress.bytes_done) = (node.to_owned(), done);

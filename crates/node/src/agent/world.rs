@@ -3,7 +3,7 @@
 use crate::attachments::{AcceptedUpload, FullClasses, class_to_attach, waits_for_attachment};
 use crate::config::NodeAgentConfig;
 use crate::exposer::copies::UnfinishedUids;
-use crate::fairness::{BusyNode, busy_nodes};
+use crate::fairness::{BusyNode, LastTaken, busy_nodes, order};
 use crate::pod::PodView;
 use crate::transfer::{Transfer, TransferKey, TransferKind};
 use bytes::Bytes;
@@ -53,6 +53,7 @@ pub(super) struct World {
     /// By UID.
     pods_of_node: BTreeMap<String, PodView>,
     listed: Vec<Mirrored>,
+    taken: LastTaken,
     /// The UIDs of transfers that cannot be read and were warned of.
     warned: BTreeSet<String>,
 }
@@ -76,6 +77,9 @@ impl World {
 
     /// Takes in a transfer as it was stored.
     pub(super) fn put(&mut self, transfer: Transfer) {
+        if !transfer.is_foreign() {
+            self.taken.note(&transfer);
+        }
         match transfer.has_ended() && !transfer.has_finalizer() {
             true => drop(self.transfers.remove(&transfer.key())),
             false => drop(self.transfers.insert(transfer.key(), transfer)),
@@ -131,6 +135,12 @@ impl World {
     /// The transfers that node agents of this kind do.
     fn ours(&self) -> impl Iterator<Item = &Transfer> {
         self.transfers.values().filter(|transfer| !transfer.is_foreign())
+    }
+
+    /// The keys of all transfers, in the order in which they are looked at.
+    pub(super) fn order(&mut self, now: Timestamp) -> Vec<TransferKey> {
+        self.taken.retain_owners(self.transfers.values());
+        order(self.transfers.values(), &self.taken, now)
     }
 
     /// The facts about all transfers that a step for one of them needs.
