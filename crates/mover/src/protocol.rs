@@ -28,7 +28,7 @@ pub const LOST_SIGHT: &str =
 pub const LOST_TURN: &str = "the mover could not reach the API server for 30 minutes while it waited for its turn, and has ended; another one goes on";
 
 /// The termination message of a mover whose turn did not come although nothing moved before it.
-pub const NO_TURN: &str = "nothing was moved on the node for 3 hours while the mover waited for its turn, and it has ended; another one goes on";
+pub const TURN_STALLED: &str = "nothing was moved on the node for 3 hours while the mover waited for its turn, and it has ended; another attempt follows, three in all";
 
 /// The end of the termination message of a mover whose bucket did not answer for [`BUCKET_PATIENCE`].
 pub const BUCKET_UNAVAILABLE: &str =
@@ -49,7 +49,8 @@ pub const TERMINATION_LIMIT: usize = 4096;
 #[must_use]
 pub fn is_ended_from_outside(message: &str) -> bool {
     let message = message.trim_end();
-    [TOLD_TO_END, REPLACED, LOST_SIGHT, LOST_TURN, NO_TURN].contains(&message) || message.ends_with(BUCKET_UNAVAILABLE)
+    [TOLD_TO_END, REPLACED, LOST_SIGHT, LOST_TURN, TURN_STALLED].contains(&message)
+        || message.ends_with(BUCKET_UNAVAILABLE)
 }
 
 /// The number of the attempt that a resource is at, counted from 1, by its annotation about movers that were killed.

@@ -89,7 +89,7 @@ pub(crate) fn note(killed: &[KilledMover]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lifeboat_mover::protocol::{BUCKET_UNAVAILABLE, LOST_SIGHT, LOST_TURN, NO_TURN, REPLACED, TOLD_TO_END};
+    use lifeboat_mover::protocol::{BUCKET_UNAVAILABLE, LOST_SIGHT, LOST_TURN, REPLACED, TOLD_TO_END, TURN_STALLED};
     use serde_json::{Value, json};
 
     fn reason(status: Value) -> Option<String> {
@@ -123,7 +123,7 @@ mod tests {
             (by_itself(REPLACED), Some(REPLACED)),
             (by_itself(LOST_SIGHT), Some(LOST_SIGHT)),
             (by_itself(LOST_TURN), Some(LOST_TURN)),
-            (by_itself(NO_TURN), Some(NO_TURN)),
+            (by_itself(TURN_STALLED), Some(TURN_STALLED)),
             (by_itself(&unavailable), Some(unavailable.as_str())),
             (by_itself("cannot save the volume /v: no answer"), None),
             (by_kubelet("Evicted", "low on memory"), Some("data path pod was evicted, message: low on memory")),

@@ -4,7 +4,7 @@ use lifeboat_bucket::BucketError;
 use lifeboat_kopia::KopiaError;
 use lifeboat_mover::MoverError;
 use lifeboat_mover::protocol::{
-    BUCKET_UNAVAILABLE, CANCELED, LOST_SIGHT, LOST_TURN, NO_TURN, REPLACED, TERMINATION_LIMIT,
+    BUCKET_UNAVAILABLE, CANCELED, LOST_SIGHT, LOST_TURN, REPLACED, TERMINATION_LIMIT, TURN_STALLED,
 };
 use lifeboat_repository::RepositoryError;
 use serde::Serialize;
@@ -52,7 +52,7 @@ impl Failure {
             Self::Replaced => REPLACED.to_owned(),
             Self::LostSight => LOST_SIGHT.to_owned(),
             Self::LostTurn => LOST_TURN.to_owned(),
-            Self::NoTurn => NO_TURN.to_owned(),
+            Self::NoTurn => TURN_STALLED.to_owned(),
             Self::Canceled(done) => ending(done, CANCELED),
             Self::BucketUnavailable(text) => ending(text, BUCKET_UNAVAILABLE),
         }

@@ -165,7 +165,7 @@ fn the_system_of_an_uploads_node_follows_from_who_uses_the_volume() {
 }
 
 #[test]
-fn a_mover_rather_goes_to_a_node_with_fewer_bytes_to_move() {
+fn a_mover_prefers_a_node_with_fewer_bytes_to_move() {
     let busy = [("n1", 100), ("n2", 25)].map(|(node, weight)| BusyNode { node: node.to_owned(), weight }).to_vec();
     let mut spec = json!({});
     place(&Placement::Any(AllowedNodes { busy, ..AllowedNodes::default() }), None, false, &mut spec);
