@@ -11,11 +11,11 @@ use crate::config::NodeAgentConfig;
 use crate::health::Health;
 use crate::kube::Kube;
 use crate::latency::BackupLatency;
+use crate::pod::PodView;
 use crate::resources;
 use crate::rules::{Owner, Situation, Step, next_step};
 use crate::settings::AgentSettings;
 use crate::transfer::{Transfer, TransferKey, TransferKind};
-use crate::user_pod::{UserPod, loss_of_source, pod_readiness};
 use act::{Acted, Actor};
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::DataPathPhase;
@@ -33,7 +33,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
-use world::{Change, Mirrored, OtherTransfers, World};
+use world::{Change, Mirrored, OtherTransfers, UserPodOfTransfer, World};
 
 /// Changes waiting to be seen.
 const WAITING: usize = 256;
@@ -293,23 +293,16 @@ impl Running {
     fn decide(&mut self, key: &TransferKey, room: Room, now: Timestamp) -> Option<Step> {
         let transfer = self.world.transfers.get(key)?;
         let pod = self.world.pod_of(transfer);
+        let node = node_of(transfer, pod);
         let own_node = &self.agent.settings.node;
-        let node = match pod {
-            Some(pod) if pod.is_running() || pod.has_ended() => &pod.node,
-            _ if !transfer.node.is_empty() => &transfer.node,
-            _ => &transfer.accepted_by,
-        };
-        let owner = match node {
-            // Nobody has begun it.
-            node if node.is_empty() || node == own_node => Owner::Us,
-            node => match self.memory.without_agent(node, self.world.has_agent(node), now) {
-                Some(since) if now.duration_since(since) >= ABANDONED + TURN * self.world.agents_before(own_node) => {
-                    Owner::Nobody(format!(
-                        "the node {node}, on which it was, has no running node agent since {since}; nothing goes on with it there"
-                    ))
-                }
-                _ => Owner::Other,
-            },
+        let owner = match node.is_empty() || node == own_node {
+            // Nobody has begun it, or this agent has.
+            true => Owner::Us,
+            false => {
+                let since = self.memory.without_agent(node, self.world.has_agent(node), now);
+                let turn = ABANDONED + TURN * self.world.agents_before(own_node);
+                owner_on(node, since.filter(|since| now.duration_since(*since) >= turn))
+            }
         };
         let has_slot = match &owner {
             // Its mover is on the node whose agent is gone.
@@ -320,30 +313,11 @@ impl Running {
             // It is looked at again when its node may be given up.
             self.next = self.next.min(Instant::now() + LONGEST_PAUSE);
         }
-        let kind = transfer.kind;
-        let of_user = transfer.volume_of_pod().map(|(pod, _)| (pod, self.world.user_pod(&pod.uid)));
-        let user_pod = of_user.map_or(UserPod::Ready, |(_, seen)| pod_readiness(kind, seen));
-        let lost_user_pod = match of_user {
-            Some((pod, None)) if owner == Owner::Us => {
-                let (namespace, name, participle) = (&pod.namespace, &pod.name, kind.participle());
-                Some(format!("the pod {namespace}/{name}, whose volume is {participle}, is gone"))
-            }
-            Some((_, Some(seen))) if owner == Owner::Us && kind.is_backup() => loss_of_source(seen),
-            _ => None,
-        };
         let remembered = self.memory.of(key);
-        if transfer.cancel && !transfer.has_ended() {
-            remembered.cancel_seen.get_or_insert(now);
-        }
-        let runs = transfer.phase == DataPathPhase::InProgress && owner != Owner::Other;
-        if owner != Owner::Other && transfer.delivery().is_some() {
-            remembered.delivery_seen.get_or_insert(now);
-        }
-        if runs {
-            remembered.moved.get_or_insert((now, lifeboat_mover::protocol::MovedData::default()));
-        }
+        remembered.look(transfer, owner != Owner::Other, now);
         let report_at = remembered.reported.map_or(now, |at| at + BETWEEN_REPORTS);
-        let prepare_timeout = transfer.at_least_operation_timeout(self.agent.settings.prepare_timeout);
+        let UserPodOfTransfer { user_pod, lost_user_pod } = self.world.user_pod_of(transfer, owner == Owner::Us);
+        let runs = transfer.phase == DataPathPhase::InProgress && owner != Owner::Other;
         let situation = Situation {
             transfer,
             pod,
@@ -362,7 +336,7 @@ impl Running {
                 _ => room.moved_here,
             },
             is_report_due: now >= report_at,
-            prepare_timeout,
+            prepare_timeout: transfer.at_least_operation_timeout(self.agent.settings.prepare_timeout),
             now,
         };
         let step = next_step(&situation);
@@ -436,6 +410,25 @@ impl Running {
             }
         }
         self.world.put(stored);
+    }
+}
+
+/// The node of a transfer: that of its pod once it has begun, or that which is to do it; empty for none.
+fn node_of<'a>(transfer: &'a Transfer, pod: Option<&'a PodView>) -> &'a str {
+    match pod {
+        Some(pod) if pod.is_running() || pod.has_ended() => &pod.node,
+        _ if !transfer.node.is_empty() => &transfer.node,
+        _ => &transfer.accepted_by,
+    }
+}
+
+/// The agent that acts for a transfer of another node, which may be given up because it is without an agent since then.
+fn owner_on(node: &str, given_up: Option<Timestamp>) -> Owner {
+    match given_up {
+        Some(since) => Owner::Nobody(format!(
+            "the node {node}, on which it was, has no running node agent since {since}; nothing goes on with it there"
+        )),
+        None => Owner::Other,
     }
 }
 

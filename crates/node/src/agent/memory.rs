@@ -1,8 +1,9 @@
 //! The few facts that an agent remembers between two looks. An agent that starts without them only waits a little longer.
 
 use crate::rules::Step;
-use crate::transfer::TransferKey;
+use crate::transfer::{Transfer, TransferKey};
 use jiff::Timestamp;
+use lifeboat_api::DataPathPhase;
 use lifeboat_mover::protocol::MovedData;
 use lifeboat_reconcile::RetryMemory;
 use std::collections::BTreeMap;
@@ -29,6 +30,19 @@ pub(super) struct Remembered {
 }
 
 impl Remembered {
+    /// Notes a look at a transfer, for which this agent may have to act.
+    pub(super) fn look(&mut self, transfer: &Transfer, may_act: bool, now: Timestamp) {
+        if transfer.cancel && !transfer.has_ended() {
+            self.cancel_seen.get_or_insert(now);
+        }
+        if may_act && transfer.delivery().is_some() {
+            self.delivery_seen.get_or_insert(now);
+        }
+        if may_act && transfer.phase == DataPathPhase::InProgress {
+            self.moved.get_or_insert((now, MovedData::default()));
+        }
+    }
+
     /// Forgets what belongs to an attempt that is over.
     pub(super) fn begin_again(&mut self) {
         self.retries.clear();

@@ -6,6 +6,7 @@ use crate::exposer::copies::UnfinishedUids;
 use crate::fairness::{BusyNode, LastTaken, busy_nodes, order};
 use crate::pod::PodView;
 use crate::transfer::{Transfer, TransferKey, TransferKind};
+use crate::user_pod::{UserPod, loss_of_source, pod_readiness};
 use bytes::Bytes;
 use jiff::Timestamp;
 use lifeboat_api::well_known::{LABEL_ROLE, NODE_AGENT};
@@ -43,6 +44,15 @@ pub(super) struct Change {
 pub(super) struct OtherTransfers {
     pub(super) unfinished: UnfinishedUids,
     pub(super) busy: Arc<[BusyNode]>,
+}
+
+/// The state of the pod of a user whose volume a transfer is asked for.
+#[derive(Debug)]
+pub(super) struct UserPodOfTransfer {
+    /// It, while the transfer is new; ready where it needs none.
+    pub(super) user_pod: UserPod,
+    /// The reason for which it is lost.
+    pub(super) lost_user_pod: Option<String>,
 }
 
 /// Everything that was seen. Transfers that have ended and own nothing more are not kept.
@@ -156,9 +166,22 @@ impl World {
         pod.owners.contains(&transfer.meta.uid).then_some(pod)
     }
 
-    /// A pod of this node.
-    pub(super) fn user_pod(&self, uid: &str) -> Option<&PodView> {
-        self.pods_of_node.get(uid)
+    /// The pod of a user, on this node, whose volume a transfer is asked for.
+    pub(super) fn user_pod_of(&self, transfer: &Transfer, is_own: bool) -> UserPodOfTransfer {
+        let kind = transfer.kind;
+        let Some((pod, _)) = transfer.volume_of_pod() else {
+            return UserPodOfTransfer { user_pod: UserPod::Ready, lost_user_pod: None };
+        };
+        let seen = self.pods_of_node.get(&pod.uid);
+        let lost_user_pod = match seen {
+            None if is_own => {
+                let (namespace, name, participle) = (&pod.namespace, &pod.name, kind.participle());
+                Some(format!("the pod {namespace}/{name}, whose volume is {participle}, is gone"))
+            }
+            Some(seen) if is_own && kind.is_backup() => loss_of_source(seen),
+            _ => None,
+        };
+        UserPodOfTransfer { user_pod: pod_readiness(kind, seen), lost_user_pod }
     }
 
     /// Returns true if a node agent works on a node.

@@ -5,7 +5,9 @@ use super::*;
 use crate::exposer::copies::COPY_IN_USE;
 use crate::outcome::SavedVolume;
 use crate::transfer::TransferKind;
-use lifeboat_api::Time;
+use crate::user_pod::UserPod;
+use jiff::Timestamp;
+use lifeboat_api::{NodeOs, Time};
 use serde_json::{Value, json};
 
 const NOW: &str = "2026-11-28T12:00:00Z";

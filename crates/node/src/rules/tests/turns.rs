@@ -1,4 +1,5 @@
 use super::*;
+use crate::rules::preparation::LOOK_AGAIN;
 
 #[test]
 fn one_that_waits_for_others_notes_every_ten_minutes_that_they_move() {
