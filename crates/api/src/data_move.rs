@@ -151,7 +151,7 @@ object! {
         data_mover_config: BTreeMap<String, String> = "dataMoverConfig";
         /// Set when the work is to stop.
         cancel: bool = "cancel";
-        /// Time limit of the preparations.
+        /// Time limit of the preparations, and of bringing the volume to its claim.
         operation_timeout: Duration = "operationTimeout" required;
         /// The operating system of the node that must do it.
         node_os: Option<NodeOs> = "nodeOS";
