@@ -1,10 +1,12 @@
-//! The counts of transfers that have begun and ended.
+//! The transfers that have begun and ended, as they are counted.
 
 use super::ground::Ground;
+use crate::agent::world::World;
 use crate::agent::{Running, StepUnderWay};
 use crate::rules::{Ending, Step};
 use crate::transfer::{Transfer, TransferKind};
-use lifeboat_api::DataPathPhase;
+use jiff::{SignedDuration, Timestamp};
+use lifeboat_api::{DataPathPhase, Time};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -18,6 +20,37 @@ fn backup(status: Value) -> Transfer {
         "status": status,
     });
     Transfer::parse(TransferKind::PodVolumeBackup, object.to_string().as_bytes()).unwrap()
+}
+
+/// A backup of a volume, made and begun so many minutes after twelve.
+fn backup_of(name: &str, owner: &str, phase: &str, [made, begun]: [i64; 2]) -> Transfer {
+    let at = |minutes: i64| Time::new(noon() + SignedDuration::from_mins(minutes));
+    let mut transfer = backup(json!({"phase": phase}));
+    transfer.meta.name = name.to_owned();
+    transfer.meta.creation_timestamp = Some(at(made));
+    let owners = json!([{"apiVersion": "velero.io/v1", "kind": "Backup", "name": owner, "uid": owner}]);
+    transfer.meta.owner_references = serde_json::from_value(owners).unwrap();
+    transfer.started = (begun > 0).then(|| at(begun));
+    transfer
+}
+
+fn noon() -> Timestamp {
+    "2026-11-28T12:00:00Z".parse().unwrap()
+}
+
+#[test]
+fn a_volume_that_is_done_was_the_turn_of_its_backup() {
+    let mut world = World::default();
+    world.put(backup_of("l-runs", "large", "InProgress", [0, 1]));
+    world.put(backup_of("l-next", "large", "Prepared", [0, 0]));
+    world.put(backup_of("small", "small", "Prepared", [90, 0]));
+    let order = |world: &mut World| -> Vec<String> {
+        let keys = world.order(noon() + SignedDuration::from_mins(120));
+        keys.into_iter().map(|key| key.name).collect()
+    };
+    assert_eq!(order(&mut world), ["l-runs", "l-next", "small"]);
+    world.put(backup_of("l-done", "large", "Completed", [0, 100]));
+    assert_eq!(order(&mut world), ["l-runs", "small", "l-next"]);
 }
 
 #[tokio::test]

@@ -27,6 +27,38 @@ impl Ground {
         self.until(&DataUpload.resource(), Some("velero"), name, says).await;
     }
 
+    /// Makes the snapshot `vs-NAME`, and asks for it to be moved.
+    async fn upload_of_its_own(&self, name: &str) {
+        let snapshot = format!("vs-{name}");
+        let spec = json!({
+            "deletionPolicy": "Delete", "driver": "d", "source": {"volumeHandle": "vol"},
+            "volumeSnapshotRef": {"namespace": "shop", "name": snapshot},
+        });
+        let content = json!({
+            "apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshotContent", "spec": spec,
+            "metadata": {"name": format!("content-{name}")}, "status": {"snapshotHandle": format!("snap-{name}")},
+        });
+        self.create(&resources::snapshot_contents(), content).await;
+        let status = json!({
+            "boundVolumeSnapshotContentName": format!("content-{name}"), "readyToUse": true, "restoreSize": "8Mi",
+        });
+        let object = json!({
+            "apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshot", "status": status,
+            "metadata": {"name": snapshot, "namespace": "shop"}, "spec": {"source": {"persistentVolumeClaimName": "data"}},
+        });
+        self.create(&resources::snapshots(), object).await;
+        let spec = json!({
+            "snapshotType": "CSI", "sourcePVC": "data", "sourceNamespace": "shop", "backupStorageLocation": "default",
+            "csiSnapshot": {"volumeSnapshot": snapshot, "storageClass": "fast", "snapshotClass": "", "driver": "d"},
+            "operationTimeout": "10m0s",
+        });
+        let upload = json!({
+            "apiVersion": "velero.io/v2alpha1", "kind": "DataUpload", "metadata": {"name": name, "namespace": "velero"},
+            "spec": spec,
+        });
+        self.create(&DataUpload.resource(), upload).await;
+    }
+
     /// Another mover, whose agent is that of somebody else, moves something eleven minutes from now.
     async fn others_move(&self) {
         let at = Time::new(Timestamp::now() + SignedDuration::from_mins(11)).to_string();
@@ -62,12 +94,12 @@ async fn one_volume_without_a_place_does_not_stop_its_class() {
     ground.upload("du-1").await;
     ground.agent();
     ground.cannot_attach("du-1").await;
-    ground.upload("du-2").await;
+    ground.upload_of_its_own("du-2").await;
     ground.says("du-2", CLASS_IS_FULL).await;
     // One more is let in: its zone may have room.
     ground.pass(SignedDuration::from_secs(61), DataUpload, "du-2").await;
     ground.cannot_attach("du-2").await;
-    ground.upload("du-3").await;
+    ground.upload_of_its_own("du-3").await;
     ground.says("du-3", CLASS_IS_FULL).await;
     // Both have found a place, and begin.
     for name in ["du-1", "du-2"] {
