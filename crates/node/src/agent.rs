@@ -101,7 +101,7 @@ struct Room {
     in_queue: bool,
     /// On this node.
     on_node: bool,
-    /// Not before those of its storage class that wait for a node that can attach one more volume.
+    /// Others of its storage class wait for a node that can attach one more volume.
     class_is_full: bool,
     /// This agent is the first of those that work: it says of new transfers of any node what they wait for.
     tells_of_waits: bool,
@@ -394,8 +394,8 @@ impl Running {
         }
     }
 
-    /// Takes in a transfer as it was stored by a step of this agent. The mirror may have shown it before: it is counted by what it was when
-    /// the step began, whose version it is made of.
+    /// Takes in a transfer as it was stored by a step of this agent. The mirror may have shown it before, so that it is
+    /// counted by what it was when the step began, whose version it is made of.
     fn store(&mut self, stored: Transfer, before: Option<StepUnderWay>) {
         if let Some(before) = before {
             if stored.has_ended() && before.phase != stored.phase {

@@ -47,8 +47,8 @@ pub(crate) struct AcceptedUpload<'a> {
     pub(crate) waits: bool,
 }
 
-/// The storage classes of which volumes wait for an attachment, with the times at which one more of each is exposed: others would only
-/// wait too, unless they are for other nodes.
+/// The storage classes of which volumes wait for an attachment, with the times at which one more of each is exposed:
+/// others would only wait too, unless they are for other nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FullClasses(BTreeMap<String, Timestamp>);
 

@@ -1,8 +1,8 @@
 //! The order in which transfers that wait are taken. Pure.
 //!
-//! The bytes of each backup and restore that are still to be moved by those that run are compared: the one with the fewest is next, so that a
-//! large one holds up no small one. Within one the oldest transfer is next. A backup or restore of which none was taken for an hour goes
-//! before, so that many small ones do not hold up a large one.
+//! The bytes that the running transfers of each backup and restore have still to move are compared: the one with the
+//! fewest is next, so that a large one holds up no small one. Within one the oldest transfer is next. A backup or restore
+//! of which none was taken for an hour goes before, so that many small ones do not hold up a large one.
 
 use crate::transfer::{Transfer, TransferKey};
 use jiff::{SignedDuration, Timestamp};
@@ -17,7 +17,8 @@ const MOST_BUSY: usize = 20;
 /// The wait after which a backup or restore goes before those with fewer bytes.
 const LONG_WAIT: SignedDuration = SignedDuration::from_hours(1);
 
-/// The times at which transfers of each backup and restore were last begun on each node, and accepted anywhere, which has the node "".
+/// The times at which transfers of each backup and restore were last begun on each node, and accepted by any agent: these
+/// are kept for the node "".
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LastTaken(BTreeMap<String, BTreeMap<String, Timestamp>>);
 
@@ -113,8 +114,8 @@ fn left_of(transfer: &Transfer) -> u64 {
     size_of(transfer).saturating_sub(u64::try_from(transfer.progress.bytes_done).unwrap_or_default())
 }
 
-/// The order in which transfers are taken, while so many bytes of each owner are being moved. `starves` says since when the owner of its first
-/// one has waited for too long.
+/// The order in which transfers are taken, while so many bytes of each owner are left to move. `starves` gives the time
+/// since which the owner of a first one has waited, where that is too long.
 fn order_fairly<'a>(
     mut waiting: Vec<Waiting<'a>>,
     moving: &BTreeMap<&'a str, u64>,
@@ -161,7 +162,8 @@ pub(crate) struct BusyNode {
     pub(crate) weight: u64,
 }
 
-/// The nodes with the most bytes that are still to be moved there, the busiest first. Movers prefer nodes where fewer bytes are left to move.
+/// The nodes with the most bytes that are still to be moved there, the busiest first. Movers prefer nodes where fewer
+/// bytes are left to move.
 pub(crate) fn busy_nodes<'a>(transfers: impl Iterator<Item = &'a Transfer>) -> Vec<BusyNode> {
     let mut left = BTreeMap::<&str, u64>::new();
     let is_there = |transfer: &&Transfer| matches!(transfer.phase, DataPathPhase::Prepared | DataPathPhase::InProgress);

@@ -49,7 +49,7 @@ pub(super) struct OtherTransfers {
 /// The state of the pod of a user whose volume a transfer is asked for.
 #[derive(Debug)]
 pub(super) struct UserPodOfTransfer {
-    /// It, while the transfer is new; ready where it needs none.
+    /// The pod as a new transfer needs it; ready where it needs none.
     pub(super) user_pod: UserPod,
     /// The reason for which it is lost.
     pub(super) lost_user_pod: Option<String>,

@@ -37,7 +37,8 @@ pub(crate) struct Situation<'a> {
     pub(crate) class_is_full: bool,
     /// This node may do one more.
     pub(crate) has_slot: bool,
-    /// No other working agent is on a node before this one, by name: of transfers that any node may do it says what they wait for.
+    /// No other working agent is on a node before this one, by name: it says of new transfers that any node may do what
+    /// they wait for.
     pub(crate) tells_of_waits: bool,
     /// The time at which this agent first saw that it shall stop.
     pub(crate) cancel_seen: Option<Timestamp>,

@@ -12,7 +12,8 @@ use std::sync::Arc;
 
 fn backup(status: Value) -> Transfer {
     let object = json!({
-        "apiVersion": "velero.io/v1", "kind": "PodVolumeBackup", "metadata": {"name": "b-1", "namespace": "velero", "uid": "u"},
+        "apiVersion": "velero.io/v1", "kind": "PodVolumeBackup",
+        "metadata": {"name": "b-1", "namespace": "velero", "uid": "u"},
         "spec": {
             "node": "n1", "pod": {"namespace": "shop", "name": "db-0", "uid": "p"}, "volume": "data",
             "backupStorageLocation": "default", "repoIdentifier": "", "uploaderType": "kopia",

@@ -44,7 +44,8 @@ impl Ground {
         });
         let object = json!({
             "apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshot", "status": status,
-            "metadata": {"name": snapshot, "namespace": "shop"}, "spec": {"source": {"persistentVolumeClaimName": "data"}},
+            "metadata": {"name": snapshot, "namespace": "shop"},
+            "spec": {"source": {"persistentVolumeClaimName": "data"}},
         });
         self.create(&resources::snapshots(), object).await;
         let spec = json!({

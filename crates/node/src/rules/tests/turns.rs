@@ -37,6 +37,32 @@ fn one_that_waits_for_others_notes_every_ten_minutes_that_they_move() {
 }
 
 #[test]
+fn an_unreadable_one_is_ended_by_one_agent_when_no_other_has_come() {
+    for (kind, made, tells, ends) in [
+        (TransferKind::DataUpload, 1799, true, false),
+        (TransferKind::DataUpload, 1800, true, true),
+        (TransferKind::DataUpload, 1800, false, false),
+        (TransferKind::DataDownload, 1800, true, true),
+        // One node alone may do it.
+        (TransferKind::PodVolumeBackup, 0, true, true),
+    ] {
+        let bad = json!({"operationTimeout": "soon", "tags": 7});
+        let new = transfer(kind, "New", json!({"metadata": {"creationTimestamp": ago(made)}, "spec": bad}));
+        let step = next_step(&Situation { tells_of_waits: tells, ..situation(&new) });
+        let is_ended = matches!(&step, Step::End(ending) if ending.phase == DataPathPhase::Failed);
+        let waits = matches!(&step, Step::Note { .. } | Step::Wait { .. });
+        assert_eq!((is_ended, waits), (ends, !ends), "{kind:?} {made} {tells}: {step:?}");
+        // One that is begun is left alone, and what was made for it goes with it.
+        let begun = json!({"spec": {"operationTimeout": "soon", "tags": 7}});
+        let mut begun = transfer(kind, "InProgress", begun);
+        assert_eq!(next_step(&situation(&begun)), Step::Nothing);
+        begun.meta.deletion_timestamp = Some(Time::new(now()));
+        assert_eq!(next_step(&situation(&begun)), Step::CleanUp);
+        assert_eq!(next_step(&Situation { owner: Owner::Other, ..situation(&begun) }), Step::Nothing);
+    }
+}
+
+#[test]
 fn one_whose_node_cannot_attach_more_says_so_and_others_of_its_class_wait() {
     let why = "0/3 nodes are available: 3 node(s) exceed max volume count.";
     let condition = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": why});
