@@ -55,7 +55,16 @@ pub(crate) async fn remove_all(
     if !transfer.kind.is_of_any_node() {
         return Ok(Removal::Done { left });
     }
-    match remove_copies(kube, transfer, unfinished).await {
+    after_copies(transfer, left, remove_copies(kube, transfer, unfinished).await)
+}
+
+/// The outcome of a removal whose last part are the copies.
+fn after_copies(
+    transfer: &Transfer,
+    left: String,
+    copies: Result<bool, ClusterError>,
+) -> Result<Removal, ClusterError> {
+    match copies {
         Ok(true) => Ok(Removal::Done { left }),
         Ok(false) => {
             let reason = "a copy of a Secret or ConfigMap has changed meanwhile".to_owned();
@@ -174,4 +183,31 @@ async fn remove_upload(
         }
     }
     Ok(Removal::Waits("what is left of it changes all the time".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lifeboat_cluster::Failure;
+    use serde_json::json;
+
+    #[test]
+    fn a_copy_that_cannot_be_removed_says_why_and_hides_nothing_that_is_left() {
+        let error = || ClusterError { verb: "patch", what: "key".into(), failure: Failure::Invalid("no room".into()) };
+        let read = |message: &str| {
+            let status = json!({"phase": "Failed", "message": message});
+            let object = json!({"metadata": {"name": "t"}, "spec": {}, "status": status});
+            Transfer::parse(TransferKind::DataUpload, object.to_string().as_bytes()).unwrap()
+        };
+        let after = |message: &str, left: &str, copies| after_copies(&read(message), left.to_owned(), copies);
+        let left = |reason: String| Removal::Left { left: "the snapshot s".to_owned(), reason };
+        assert_eq!(after("", "", Ok(true)).unwrap(), Removal::Done { left: String::new() });
+        assert_eq!(after("", "the snapshot s", Err(error())).unwrap(), left(error().to_string()));
+        let changed = "a copy of a Secret or ConfigMap has changed meanwhile".to_owned();
+        assert_eq!(after("", "the snapshot s", Ok(false)).unwrap(), left(changed));
+        // Where nothing else is left, or it is noted, the error itself is tried again.
+        for (message, of) in [("", ""), ("failed; the snapshot s", "the snapshot s")] {
+            assert_eq!(after(message, of, Err(error())).unwrap_err().to_string(), error().to_string());
+        }
+    }
 }
