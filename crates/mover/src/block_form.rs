@@ -2,10 +2,13 @@
 //! pkg/uploader/block).
 
 use lifeboat_kopia::format::time::UnixNanos;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// The tag that names the uploader, and its value for block devices.
-pub(crate) const UPLOADER: (&str, &str) = ("snapshot-uploader", "velero-block");
+/// The tag that names the uploader.
+pub(crate) const UPLOADER_TAG: &str = "snapshot-uploader";
+/// The value of that tag for block devices.
+pub(crate) const BLOCK_UPLOADER: &str = "velero-block";
 /// The tag with the length of the device.
 pub(crate) const LENGTH: &str = "bdev-source-size";
 /// The length of a block; the last one of a device is filled up with zeros.
@@ -33,10 +36,27 @@ pub struct BlockForm {
 pub struct BlockChanges {
     /// The ID of the earlier snapshot. Where it is not there, not whole, of another source or another length, the whole
     /// device is read, and a warning of the report says why.
-    pub since: String,
+    pub parent: String,
     /// The ranges of bytes that may have changed, in any order. All other bytes are as they are in the earlier
     /// snapshot.
     pub ranges: Vec<Range<u64>>,
+}
+
+/// True for the tags of a snapshot by the uploader of blocks.
+#[must_use]
+pub fn is_saved_as_blocks(tags: &BTreeMap<String, String>) -> bool {
+    tags.get(UPLOADER_TAG).is_some_and(|value| value == BLOCK_UPLOADER)
+}
+
+/// The length of a device that is saved as so many bytes of whole blocks, as the tags of its snapshot have it; that of the
+/// blocks where they have none.
+///
+/// # Errors
+/// The tag, where it is no length of such a device.
+pub(crate) fn device_length(tags: &BTreeMap<String, String>, padded: u64) -> Result<u64, String> {
+    let Some(text) = tags.get(LENGTH) else { return Ok(padded) };
+    let fits = |length: &u64| *length > 0 && length.div_ceil(BLOCK).checked_mul(BLOCK) == Some(padded);
+    text.parse().ok().filter(fits).ok_or_else(|| text.clone())
 }
 
 impl BlockForm {
@@ -54,6 +74,19 @@ impl BlockForm {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_tag_of_a_length_fits_the_blocks_or_counts_for_nothing() {
+        let length = |text: &str, padded: u64| {
+            device_length(&BTreeMap::from([(LENGTH.to_owned(), text.to_owned())]), padded).ok()
+        };
+        let mib = |count: u64| count * BLOCK;
+        assert_eq!(device_length(&BTreeMap::new(), mib(3)), Ok(mib(3)));
+        let fitting = ["3145728", "2097153"].map(|text| length(text, mib(3)));
+        assert_eq!(fitting, [Some(mib(3)), Some(mib(2) + 1)]);
+        let wrong = ["0", "5", "2097152", "3145729", "18446744073709551615", "-1", "", "3 MiB"];
+        assert_eq!(wrong.map(|text| length(text, mib(3))), [None; 8]);
+    }
 
     #[test]
     fn a_device_is_called_like_its_source_in_one_word() {

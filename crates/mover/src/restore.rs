@@ -40,9 +40,10 @@ use std::sync::atomic::Ordering;
 use tokio::sync::{Semaphore, mpsc};
 use walk::Walk;
 
+pub use crate::block_form::is_saved_as_blocks;
 pub use names::refusal as name_refusal;
 pub use options::{EntryFailure, Existing, RestoreOptions, RestoreReport};
-pub use saved_device::{SavedDevice, is_saved_as_blocks, saved_device};
+pub use saved_device::{SavedDevice, saved_device};
 
 /// The pieces that wait for the plan, beside its window.
 const WAITING: usize = 256;

@@ -24,14 +24,13 @@ mod walk;
 mod whole;
 
 use crate::{MoverError, Progress};
-use blocks::find_base;
+use blocks::find_block_parent;
 use checkpoint::{CHECKPOINT, Checkpoints};
 use lifeboat_kopia::RepositoryWriter;
-use lifeboat_kopia::format::directory::DirectoryEntry;
 use lifeboat_kopia::format::snapshot::{SnapshotDocument, Source};
 use lifeboat_kopia::format::time::HOUR;
 use lifeboat_kopia::snapshot::Snapshot;
-use parents::{ParentDirectory, choose};
+use parents::{Parent, choose};
 use policies::Policies;
 use root::Root;
 use run::{Run, blocking};
@@ -68,20 +67,18 @@ pub async fn snapshot(
     let manifests = writer.repository().manifests().await?;
     let policies = Policies::load(&manifests, &options.source)?;
     let snapshots = manifests.snapshots();
-    let base = find_base(&snapshots, &options);
+    let block_parent = find_block_parent(&snapshots, &options);
     let earlier = match options.incremental && options.blocks.is_none() {
         true => choose(&snapshots, &options.source, options.parent.as_deref()),
         false => Vec::new(),
     };
-    let parents: Vec<&DirectoryEntry> = earlier.iter().filter_map(|one| one.root.as_ref()).collect();
+    let parents: Vec<Parent<'_>> = earlier.into_iter().filter_map(Parent::of).collect();
     expect(&parents, progress);
     let mut run = Run::new(writer.clone(), options, progress.clone(), policies);
-    let root = |one: &&SnapshotDocument| Some(ParentDirectory { object: one.root.as_ref()?.object?, start: one.start });
-    run.parent_roots = earlier.iter().filter_map(root).collect();
     for text in std::mem::take(&mut run.policies.told) {
         run.warn(text);
     }
-    let base = base.unwrap_or_else(|why| {
+    let block_parent = block_parent.unwrap_or_else(|why| {
         run.warn(why);
         None
     });
@@ -93,7 +90,7 @@ pub async fn snapshot(
     };
     let is_done = Notify::new();
     let saving = async {
-        let saved = root.save(&run, &parents, base.as_ref()).await;
+        let saved = root.save(&run, &parents, block_parent.as_ref()).await;
         is_done.notify_one();
         saved
     };
@@ -133,8 +130,8 @@ pub async fn snapshot(
 }
 
 /// Tells the progress how much the source had when it was saved last.
-fn expect(parents: &[&DirectoryEntry], progress: &Progress) {
-    if let Some(summary) = parents.first().and_then(|parent| parent.summary.as_ref()) {
+fn expect(parents: &[Parent<'_>], progress: &Progress) {
+    if let Some(summary) = parents.first().and_then(|parent| parent.root.summary.as_ref()) {
         progress.expected_files.store(summary.files, Ordering::Relaxed);
         progress.expected_bytes.store(summary.size, Ordering::Relaxed);
     }

@@ -5,8 +5,8 @@ use crate::block_form::NO_TIME;
 use crate::failure::Failed;
 use lifeboat_kopia::format::time::{SECOND, UnixNanos};
 use rustix::fs::{
-    AtFlags, Gid, Mode, Stat, Timespec, Timestamps, Uid, XattrFlags, chownat, fchmod, fchown, fsetxattr, fstat,
-    futimens, utimensat,
+    AtFlags, Gid, Mode, Stat, Timespec, Timestamps, UTIME_NOW, Uid, XattrFlags, chownat, fchmod, fchown, fsetxattr,
+    fstat, futimens, utimensat,
 };
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -55,7 +55,7 @@ impl Attributes {
             let set = fsetxattr(file, attribute.name.as_str(), &attribute.value, XattrFlags::empty());
             unless_refused(set, run).map_err(Failed::to("set an extended attribute"))?;
         }
-        if run.options.times && !self.has_time_of(&stat) {
+        if run.options.times && (self.modified == NO_TIME || !self.has_time_of(&stat)) {
             let set = futimens(file, &timestamps(self.modified));
             unless_not_permitted(set, run).map_err(Failed::to("set its times"))?;
         }
@@ -152,7 +152,12 @@ fn unless_refused(set: Result<(), Errno>, run: &Run) -> Result<(), Errno> {
     }
 }
 
+/// Both times of a file. One that says nothing would be 1754, and is that of the restore instead.
 fn timestamps(time: UnixNanos) -> Timestamps {
+    if time == NO_TIME {
+        let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+        return Timestamps { last_access: now, last_modification: now };
+    }
     let time = Timespec { tv_sec: time.seconds(), tv_nsec: time.subsecond_nanos().into() };
     Timestamps { last_access: time, last_modification: time }
 }
@@ -165,4 +170,30 @@ pub(super) fn mark_unfinished(file: &File) -> Result<(), Failed> {
 fn modified(stat: &Stat) -> (i64, u64) {
     #[allow(clippy::unnecessary_cast, clippy::useless_conversion, reason = "the types differ by architecture")]
     (stat.st_mtime as i64, stat.st_mtime_nsec as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_that_says_nothing_tells_of_no_finished_file() {
+        let tells = |nanos: i64| {
+            let modified = UnixNanos(nanos);
+            Attributes { mode: 0o600, uid: 0, gid: 0, modified, extended: None }.tells_finished()
+        };
+        let told = [NO_TIME.0, 0, 2 * SECOND, -2 * SECOND, 2 * SECOND + 1, -2 * SECOND - 1, NO_TIME.0 + 1].map(tells);
+        assert_eq!(told, [false, false, false, false, true, true, true]);
+    }
+
+    #[test]
+    fn a_time_that_says_nothing_is_that_of_the_restore() {
+        let file = tempfile::tempfile().unwrap();
+        let set = |time| {
+            futimens(&file, &timestamps(time)).unwrap();
+            fstat(&file).unwrap().st_mtime
+        };
+        assert_eq!(set(UnixNanos(5 * SECOND)), 5);
+        assert!(set(NO_TIME) > 1_700_000_000);
+    }
 }

@@ -5,7 +5,7 @@
 
 use super::target::only_file;
 use crate::MoverError;
-use crate::block_form::{LENGTH, UPLOADER};
+use crate::block_form::{LENGTH, device_length, is_saved_as_blocks};
 use crate::tree::{EntryKind, Source, SourceEntry};
 use std::collections::BTreeMap;
 
@@ -18,13 +18,6 @@ pub struct SavedDevice {
     pub length: u64,
     /// True when the device is that of a volume which may be mounted, as the block uploader saves it.
     pub may_have_files: bool,
-}
-
-/// True for the tags of a snapshot by the uploader of blocks.
-#[must_use]
-pub fn is_saved_as_blocks(tags: &BTreeMap<String, String>) -> bool {
-    let (tag, uploader) = UPLOADER;
-    tags.get(tag).is_some_and(|value| value == uploader)
 }
 
 /// The device that a snapshot with this root and these tags is of; `None` for the files of a volume.
@@ -52,12 +45,14 @@ pub async fn saved_device(
     let Some(file) = file else {
         return Err(MoverError::Refused(format!("{of} is a directory with one file, and this one has something else")));
     };
-    let length = tags.get(LENGTH).and_then(|length| length.parse().ok()).unwrap_or(file.size);
-    if length > file.size {
-        let size = file.size;
-        return Err(MoverError::Refused(format!(
-            "{of} has at least the bytes of its device: this one has {size}, and its tag {LENGTH} says {length}"
-        )));
+    match device_length(tags, file.size) {
+        Ok(length) => Ok(Some(SavedDevice { file, length, may_have_files: true })),
+        Err(told) => {
+            let size = file.size;
+            Err(MoverError::Refused(format!(
+                "{of} has the bytes of its device, filled up to whole MiB: this one has {size}, and its tag {LENGTH} says \
+                 {told:?}"
+            )))
+        }
     }
-    Ok(Some(SavedDevice { file, length, may_have_files: true }))
 }

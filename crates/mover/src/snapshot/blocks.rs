@@ -4,11 +4,12 @@
 //! and the blocks that a caller knows to be unchanged are taken over from an earlier snapshot without reading the
 //! device. The snapshot is a directory with one file; kopia restores that as an image of the device.
 
-mod base;
 mod device;
 mod map;
+mod parent;
+mod parent_blocks;
 mod save;
 
-pub(super) use base::{Base, find_base};
 pub(super) use device::BlockDevice;
+pub(super) use parent::{BlockParent, find_block_parent};
 pub(super) use save::save_blocks;

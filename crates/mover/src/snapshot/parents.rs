@@ -1,6 +1,7 @@
 //! The snapshots whose files are taken over where they are unchanged.
 
 use super::entry::{Entry, Kind};
+use crate::block_form::is_saved_as_blocks;
 use futures::TryStreamExt;
 use lifeboat_kopia::KopiaError;
 use lifeboat_kopia::content::Contents;
@@ -17,6 +18,22 @@ const UNFINISHED: usize = 3;
 /// The longest time in which a file system gives all writes the same time, in nanoseconds: that of FAT, and of some shares.
 const TICK: i64 = 2 * SECOND;
 
+/// An earlier snapshot of the source.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Parent<'a> {
+    /// Its root.
+    pub(super) root: &'a DirectoryEntry,
+    /// Its beginning.
+    start: UnixNanos,
+}
+
+impl<'a> Parent<'a> {
+    /// The snapshot of a document; `None` where it has no root.
+    pub(super) fn of(document: &'a SnapshotDocument) -> Option<Self> {
+        Some(Self { root: document.root.as_ref()?, start: document.start })
+    }
+}
+
 /// A directory of an earlier snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ParentDirectory {
@@ -26,6 +43,26 @@ pub(super) struct ParentDirectory {
 }
 
 impl ParentDirectory {
+    /// The roots that are directories, each once: of equal ones that of the later snapshot, which has looked at the files
+    /// again.
+    pub(super) fn of_roots(parents: &[Parent<'_>]) -> Vec<Self> {
+        let mut roots = Vec::new();
+        for Parent { root, start } in parents {
+            if let (Some(object), EntryType::Directory) = (root.object, &root.entry_type) {
+                Self { object, start: *start }.add_to(&mut roots);
+            }
+        }
+        roots
+    }
+
+    /// Adds it to others, unless its object is among them: then the later beginning counts.
+    fn add_to(self, known: &mut Vec<Self>) {
+        match known.iter_mut().find(|known| known.object == self.object) {
+            Some(known) => known.start = known.start.max(self.start),
+            None => known.push(self),
+        }
+    }
+
     /// True for a file whose time tells that it has not changed since it was read. One that was written while the snapshot was
     /// taken, or just before, may have been written again within the same tick of the clock, after it was read.
     fn is_settled(&self, modified: UnixNanos) -> bool {
@@ -33,19 +70,25 @@ impl ParentDirectory {
     }
 }
 
+/// True for a snapshot in kopia's form: one in blocks has no files that could be taken over.
+fn is_of_files(document: &SnapshotDocument) -> bool {
+    !is_saved_as_blocks(&document.tags)
+}
+
 /// The parents of a new snapshot of a source, in the order in which they are asked: the latest complete one, or the one that is
 /// given by its ID; and those with the most bytes that began after it and were not finished.
 pub(super) fn choose<'a>(snapshots: &'a [Snapshot], source: &Source, given: Option<&str>) -> Vec<&'a SnapshotDocument> {
     let of_source = || {
         let documents = snapshots.iter().filter_map(|snapshot| snapshot.document.as_ref().ok());
-        documents.filter(|document| document.source == *source && document.root.is_some())
+        documents.filter(|document| document.source == *source && document.root.is_some() && is_of_files(document))
     };
     let complete = match given {
         None => of_source().filter(|document| document.incomplete.is_none()).max_by_key(|document| document.start),
         Some(id) => {
             let document =
                 snapshots.iter().find(|snapshot| snapshot.id == id).and_then(|one| one.document.as_ref().ok());
-            document.filter(|document| document.incomplete.is_none() && document.root.is_some())
+            document
+                .filter(|document| document.incomplete.is_none() && document.root.is_some() && is_of_files(document))
         }
     };
     let begin = complete.map(|complete| complete.start);
@@ -103,12 +146,7 @@ fn take_entry(parent: &ParentDirectory, old: &DirectoryEntry, listing: &mut [Ent
     let Ok(at) = listing.binary_search_by(|entry| entry.sort_key().cmp(&key)) else { return };
     let Some(entry) = listing.get_mut(at).filter(|entry| entry.kind == kind) else { return };
     if kind == Kind::Directory {
-        let known = below.entry(at).or_default();
-        match known.iter_mut().find(|known| known.object == object) {
-            // Of equal ones the later snapshot has looked at the files again.
-            Some(known) => known.start = known.start.max(parent.start),
-            None => known.push(ParentDirectory { object, start: parent.start }),
-        }
+        ParentDirectory { object, start: parent.start }.add_to(below.entry(at).or_default());
     } else if entry.object.is_none()
         && parent.is_settled(old.modified)
         && (entry.size, entry.modified, entry.mode, entry.uid, entry.gid)
@@ -156,6 +194,17 @@ mod tests {
             choose(&snapshots, &source, None).iter().map(|one| one.start.0).collect::<Vec<_>>()
         };
         assert_eq!((chosen("/p"), chosen("/other"), chosen("/none")), (vec![3, 4, 6], vec![5], vec![]));
+    }
+
+    #[test]
+    fn a_snapshot_in_blocks_is_no_parent_of_files() {
+        let mut in_blocks = snapshot(3, None, "/p");
+        let tag = ("snapshot-uploader".to_owned(), "velero-block".to_owned());
+        in_blocks.document.as_mut().unwrap().tags.extend([tag]);
+        let snapshots = [snapshot(1, None, "/p"), in_blocks];
+        let source = Source { host: "h".to_owned(), user: "u".to_owned(), path: "/p".to_owned() };
+        let chosen = |given| choose(&snapshots, &source, given).iter().map(|one| one.start.0).collect::<Vec<_>>();
+        assert_eq!((chosen(None), chosen(Some("3")), chosen(Some("1"))), (vec![1], vec![], vec![1]));
     }
 
     #[test]
@@ -224,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_of_two_parents_is_asked_once_and_believed_as_the_later() {
+    fn a_directory_of_several_parents_is_asked_once_and_has_the_later_time() {
         let parent = |start| ParentDirectory { object: object(9), start: UnixNanos(start) };
         let directory = DirectoryEntry {
             name: "d".into(),

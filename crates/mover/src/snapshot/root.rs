@@ -1,10 +1,12 @@
 //! The path of which a snapshot is taken: a directory, a file or a device.
 
-use super::blocks::{Base, BlockDevice, save_blocks};
+use super::blocks::{BlockDevice, BlockParent, save_blocks};
 use super::directory::Directory;
 use super::document::{Unfinished, write};
 use super::entry::{Entry, Kind};
 use super::file::{Handle, SMALL, Source, save_batch, save_long, save_source};
+use super::parents::{Parent, ParentDirectory};
+use super::read::forget_device;
 use super::rules::Rules;
 use super::run::Run;
 use super::walk::{Visit, save};
@@ -12,7 +14,7 @@ use crate::MoverError;
 use crate::failure::{Failed, NotSaved};
 use crate::handles::Slot;
 use crate::progress::add;
-use lifeboat_kopia::format::directory::{DirectoryEntry, EntryType, Summary};
+use lifeboat_kopia::format::directory::{DirectoryEntry, Summary};
 use rustix::fs::{FileType, Mode, OFlags, SeekFrom, fstat, seek};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -85,6 +87,7 @@ impl Root {
             }
             FileType::BlockDevice => {
                 let device = open(&real, OFlags::empty())?;
+                forget_device(&device).map_err(failed("let the system forget what it has read of it before", path))?;
                 let size = seek(&device, SeekFrom::End(0)).map_err(failed("find its length", path))?;
                 let name = real.as_os_str().as_bytes();
                 let now = (run.options.clock)();
@@ -124,13 +127,12 @@ impl Root {
     pub(super) async fn save(
         &self,
         run: &Arc<Run>,
-        parents: &[&DirectoryEntry],
-        base: Option<&Base>,
+        parents: &[Parent<'_>],
+        block_parent: Option<&BlockParent>,
     ) -> Result<DirectoryEntry, MoverError> {
         match &self.kind {
             RootKind::Directory(directory) => {
-                let of_directories = parents.iter().filter(|parent| parent.entry_type == EntryType::Directory);
-                let parents = of_directories.filter_map(|parent| run.parent_directory(parent.object?)).collect();
+                let parents = ParentDirectory::of_roots(parents);
                 let visit = Visit { directory: directory.clone(), rules: Arc::new(Rules::default()), parents };
                 let (object, summary) = save(run.clone(), visit).await.map_err(|not_saved| self.ended_by(not_saved))?;
                 let itself = directory.state().itself.to_repository();
@@ -156,7 +158,7 @@ impl Root {
             }
             RootKind::Device(directory, handle) => self.save_device(run, directory, handle).await,
             RootKind::Blocks(directory, device) => {
-                let saved = save_blocks(run, directory, device, base).await;
+                let saved = save_blocks(run, directory, device, block_parent).await;
                 saved.map_err(|not_saved| self.ended_by(not_saved))
             }
         }

@@ -2,7 +2,6 @@
 
 use super::attributes::LostCounts;
 use super::options::{Named, SnapshotOptions, SnapshotReport};
-use super::parents::ParentDirectory;
 use super::policies::Policies;
 use super::whole::WholeObjects;
 use crate::Progress;
@@ -10,7 +9,6 @@ use crate::failure::Failed;
 use crate::handles::OpenFiles;
 use crate::{MoverError, progress};
 use lifeboat_kopia::content::writer::Written;
-use lifeboat_kopia::format::object_id::ObjectId;
 use lifeboat_kopia::format::snapshot::{SnapshotDocument, Stats};
 use lifeboat_kopia::{KopiaError, RepositoryWriter};
 use std::num::NonZero;
@@ -31,8 +29,6 @@ pub(super) struct Run {
     pub(super) options: SnapshotOptions,
     pub(super) progress: Arc<Progress>,
     pub(super) policies: Policies,
-    /// The roots of the snapshots whose files are taken over where they are unchanged.
-    pub(super) parent_roots: Vec<ParentDirectory>,
     pub(super) limits: RunLimits,
     pub(super) whole: WholeObjects,
     pub(super) counts: Counts,
@@ -99,7 +95,6 @@ impl Run {
             options,
             progress,
             policies,
-            parent_roots: Vec::new(),
             limits: RunLimits {
                 open: OpenFiles::new(OPEN_FILES),
                 reads: Semaphore::new(files_at_once),
@@ -111,12 +106,6 @@ impl Run {
             lost_attributes: LostCounts::default(),
             notes: Mutex::default(),
         }
-    }
-
-    /// The root of an earlier snapshot by its object; of several the latest, which has looked at all files again.
-    pub(super) fn parent_directory(&self, root: ObjectId) -> Option<ParentDirectory> {
-        let of_root = self.parent_roots.iter().filter(|parent| parent.object == root);
-        of_root.max_by_key(|parent| parent.start).copied()
     }
 
     fn notes(&self) -> MutexGuard<'_, Notes> {

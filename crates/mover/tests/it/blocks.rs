@@ -27,7 +27,7 @@ const BLOCK: u64 = 1 << 20;
 const NEVER: &str = "1754-08-30T22:43:41.128654848Z";
 
 /// Numbers without pattern, the same for the same seed.
-struct Dice(u64);
+pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
     fn next(&mut self) -> u64 {
@@ -39,7 +39,7 @@ impl Dice {
         self.next() % end
     }
 
-    fn fill(&mut self, bytes: &mut [u8]) {
+    pub(crate) fn fill(&mut self, bytes: &mut [u8]) {
         for chunk in bytes.chunks_mut(4) {
             let next = self.next().to_le_bytes();
             chunk.copy_from_slice(&next[..chunk.len()]);
@@ -83,7 +83,7 @@ fn change(dice: &mut Dice, device: &mut [u8]) -> Vec<Range<u64>> {
 }
 
 /// Writes a file with these bytes, and holes for pages of zeros.
-fn write_image(path: &Path, bytes: &[u8]) {
+pub(crate) fn write_image(path: &Path, bytes: &[u8]) {
     let file = File::create(path).unwrap();
     file.set_len(bytes.len() as u64).unwrap();
     for (at, page) in bytes.chunks(4096).enumerate() {
@@ -93,37 +93,37 @@ fn write_image(path: &Path, bytes: &[u8]) {
     }
 }
 
-struct Ground {
-    written: Written,
-    image: PathBuf,
-    repository: Arc<Repository>,
+pub(crate) struct Ground {
+    pub(crate) written: Written,
+    pub(crate) image: PathBuf,
+    pub(crate) repository: Arc<Repository>,
 }
 
 impl Ground {
-    async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         let written = Written::new().await;
         let image = written.folder.path().join("image");
         let repository = written.open().await;
         Self { written, image, repository }
     }
 
-    fn options(&self, changes: Option<BlockChanges>) -> SnapshotOptions {
+    pub(crate) fn options(&self, changes: Option<BlockChanges>) -> SnapshotOptions {
         let form = BlockForm { changes, ..BlockForm::of("shop/data") };
         SnapshotOptions { blocks: Some(form), ..self.written.options() }
     }
 
-    async fn take_with(&self, options: SnapshotOptions) -> Result<SnapshotReport, String> {
+    pub(crate) async fn take_with(&self, options: SnapshotOptions) -> Result<SnapshotReport, String> {
         self.repository.contents().refresh().await.unwrap();
         let taken = self.written.try_take(&self.repository, &self.image, options, &Arc::default()).await;
         taken.map_err(|e| e.to_string())
     }
 
-    async fn take(&self, changes: Option<BlockChanges>) -> SnapshotReport {
+    pub(crate) async fn take(&self, changes: Option<BlockChanges>) -> SnapshotReport {
         self.take_with(self.options(changes)).await.unwrap()
     }
 
     /// The bytes of a snapshot, restored as those of a device.
-    async fn restored(&self, document: &SnapshotDocument) -> Vec<u8> {
+    pub(crate) async fn restored(&self, document: &SnapshotDocument) -> Vec<u8> {
         let root = document.root.as_ref().unwrap();
         let source = Source::Kopia(self.repository.clone());
         let device = saved_device(&source, &SourceEntry::from(root), &document.tags).await.unwrap();
@@ -140,17 +140,17 @@ impl Ground {
         fs::read(&target).unwrap()
     }
 
-    async fn bytes(&self, object: &ObjectId) -> Vec<u8> {
+    pub(crate) async fn bytes(&self, object: &ObjectId) -> Vec<u8> {
         let pieces: Vec<_> = object::bytes(self.repository.contents(), object).try_collect().await.unwrap();
         pieces.concat()
     }
 
-    async fn extents(&self, object: &ObjectId) -> Vec<Extent> {
+    pub(crate) async fn extents(&self, object: &ObjectId) -> Vec<Extent> {
         object::extents(self.repository.contents(), object).try_collect().await.unwrap()
     }
 
     /// The object of the device in a snapshot.
-    async fn device(&self, document: &SnapshotDocument) -> ObjectId {
+    pub(crate) async fn device(&self, document: &SnapshotDocument) -> ObjectId {
         let root = document.root.as_ref().unwrap().object.unwrap();
         let mut found = None;
         let directory = self.bytes(&root).await;
@@ -193,7 +193,7 @@ async fn changed_blocks_and_old_ones_are_the_device_as_it_is_read_whole() {
             let ranges = change(&mut dice, &mut device);
             write_image(&ground.image, &device);
             let read = read_of(size, &ranges);
-            let changes = BlockChanges { since: last.id.clone(), ranges };
+            let changes = BlockChanges { parent: last.id.clone(), ranges };
             let report = ground.take(Some(changes.clone())).await;
             assert_eq!((report.warnings.clone(), report.parents), (Vec::<String>::new(), 1), "{seed}");
             let totals = report.totals;
@@ -289,7 +289,7 @@ async fn what_has_no_blocks_and_changes_beyond_the_end_are_refused() {
     write_image(&ground.image, &[7; 3000]);
     let at = ground.image.canonicalize().unwrap();
     for (start, end) in [(2999, 3001), (3000, 3001), (9000, 9001), (5, 4)] {
-        let changes = BlockChanges { since: "none".to_owned(), ranges: vec![0..1, start..end] };
+        let changes = BlockChanges { parent: "none".to_owned(), ranges: vec![0..1, start..end] };
         let error = ground.take_with(ground.options(Some(changes))).await.unwrap_err();
         let expected = format!(
             "{}: the changed bytes from {start} to {end} are not inside of its 3000 bytes: they are those of another \
@@ -362,7 +362,7 @@ async fn an_earlier_snapshot_that_does_not_fit_is_named_and_all_is_read() {
         (two_thirds.as_str(), "it has 2 blocks for 3145728 bytes"),
         (unfinished.as_str(), "it was not finished"),
     ] {
-        let changes = BlockChanges { since: since.to_owned(), ranges: Vec::new() };
+        let changes = BlockChanges { parent: since.to_owned(), ranges: Vec::new() };
         let report = ground.take(Some(changes)).await;
         let warning = format!("no block is taken over from snapshot {since}, and all of the device is read: {why}");
         assert_eq!((report.warnings, report.parents), (vec![warning], 0));
@@ -405,11 +405,23 @@ async fn a_device_is_saved_in_blocks_and_goes_onto_another_one() {
         println!("skipped: this process may not make block devices");
         return;
     };
+    // The system has its bytes in memory; another node writes to the storage below.
+    assert!(fs::read(&device.0).unwrap() == bytes);
+    bytes[100_000] = 9;
+    File::options().write(true).open(&ground.image).unwrap().write_all_at(&[9], 100_000).unwrap();
     let options = ground.options(None);
     let report = ground.written.try_take(&ground.repository, &device.0, options, &Arc::default()).await.unwrap();
     let of_image = ground.take(None).await;
     assert_eq!((report.totals.bytes_read, &report.document.root), (length as u64, &of_image.document.root));
     assert_eq!(report.document.tags["bdev-source-size"], length.to_string());
+    bytes[200_000] = 8;
+    File::options().write(true).open(&ground.image).unwrap().write_all_at(&[8], 200_000).unwrap();
+    let options = ground.written.options();
+    let stream = ground.written.try_take(&ground.repository, &device.0, options, &Arc::default()).await.unwrap();
+    ground.repository.contents().refresh().await.unwrap();
+    let stream = ground.bytes(&ground.device(&stream.document).await).await;
+    assert!(stream == bytes, "a device that is saved as a stream is read from the storage, too");
+    bytes[200_000] = 0;
     let options = RestoreOptions { length: Some(length as u64), ..crate::fixture::options(&target.0) };
     let restored = run(&ground.repository, report.document.root.as_ref().unwrap(), &options).await.unwrap();
     assert_eq!(failures(&restored), []);

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod away;
+mod block_parents;
 mod blocks;
 mod checkpoints;
 mod device;

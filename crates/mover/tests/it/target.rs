@@ -144,12 +144,14 @@ async fn each_form_of_a_saved_device_is_told_from_files() {
     let scratch = tempfile::tempdir().unwrap();
     let mut maker = Maker::begin(scratch.path()).await;
     let image = maker.file_of("/0f3c", &[&[1; 4096], &[2; 4096]]);
-    let by_blocks = maker.file_of("0f3c", &[&[1; 4096], &[2; 4096]]);
+    let by_blocks = maker.file_of("0f3c", &[&[1; 1 << 20]]);
+    let longer = maker.file_of("0f3c", &[&[1; 1 << 20], &[2; 1 << 20]]);
     let other = maker.file("other", b"x");
     let roots = [
         maker.directory("/0f3c", vec![image.clone()]),
         maker.directory("", vec![by_blocks.clone()]),
         maker.directory("", vec![by_blocks.clone(), other]),
+        maker.directory("", vec![longer]),
     ];
     let source = Source::Kopia(maker.finish(scratch.path()).await);
     let tags =
@@ -159,18 +161,24 @@ async fn each_form_of_a_saved_device_is_told_from_files() {
         Ok(Some(SavedDevice { file: file.into(), length, may_have_files }))
     };
     let of = "a snapshot of the data mover velero-block";
+    let size = |size: &str| -> BTreeMap<String, String> { tags(&[block, ("bdev-source-size", size)]) };
+    let wrong = |told: &str| {
+        let size = if told == "5" { 2 << 20 } else { 1 << 20 };
+        Err(format!(
+            "{of} has the bytes of its device, filled up to whole MiB: this one has {size}, and its tag bdev-source-size \
+             says {told:?}"
+        ))
+    };
     for (root, tags, expected) in [
         (&roots[0], tags(&[("snapshot-uploader", "kopia")]), saved(&image, 8192, false)),
         (&roots[1], tags(&[]), Ok(None)),
-        (&roots[1], tags(&[block, ("bdev-source-size", "5000")]), saved(&by_blocks, 5000, true)),
-        (&roots[1], tags(&[block, ("bdev-source-size", "x")]), saved(&by_blocks, 8192, true)),
-        (
-            &roots[1],
-            tags(&[block, ("bdev-source-size", "8193")]),
-            Err(format!(
-                "{of} has at least the bytes of its device: this one has 8192, and its tag bdev-source-size says 8193"
-            )),
-        ),
+        (&roots[1], size("5000"), saved(&by_blocks, 5000, true)),
+        (&roots[1], tags(&[block]), saved(&by_blocks, 1 << 20, true)),
+        (&roots[1], size("0"), wrong("0")),
+        (&roots[1], size("5"), saved(&by_blocks, 5, true)),
+        (&roots[1], size("x"), wrong("x")),
+        (&roots[1], size("1048577"), wrong("1048577")),
+        (&roots[3], size("5"), wrong("5")),
         (&roots[2], tags(&[]), Ok(None)),
         (&roots[2], tags(&[block]), Err(format!("{of} is a directory with one file, and this one has something else"))),
     ] {

@@ -2,11 +2,11 @@
 
 use super::super::directory::Directory;
 use super::super::entry::{Entry, Kind};
-use super::super::read::{FileReading, Opened, Piece, pieces};
+use super::super::read::{FileReading, Opened, Piece, forget_device, pieces};
 use super::super::run::Run;
 use super::map::BlockMap;
 use crate::MoverError;
-use crate::block_form::{BLOCK, BlockChanges, BlockForm, LENGTH, NO_TIME, UPLOADER};
+use crate::block_form::{BLOCK, BLOCK_UPLOADER, BlockChanges, BlockForm, LENGTH, NO_TIME, UPLOADER_TAG};
 use crate::failure::Failed;
 use crate::handles::Slot;
 use lifeboat_kopia::content::writer::PIECE;
@@ -59,6 +59,9 @@ impl BlockDevice {
                  device, or it has another length now; without changed ranges all of it is read"
             ));
         }
+        if kind.is_block_device() {
+            forget_device(&file).map_err(failed("let the system forget what it has read of it before"))?;
+        }
         let device = Self {
             opened: Opened { file: file.into(), stat },
             is_image: kind.is_file(),
@@ -79,16 +82,15 @@ impl BlockDevice {
 
     /// The tags by which a reader knows the form.
     pub(in super::super) fn tags(&self) -> BTreeMap<String, String> {
-        let (uploader, name) = UPLOADER;
-        [(uploader, name.to_owned()), (LENGTH, self.size.to_string())]
+        [(UPLOADER_TAG, BLOCK_UPLOADER.to_owned()), (LENGTH, self.size.to_string())]
             .map(|(key, value)| (key.to_owned(), value))
             .into()
     }
 
     /// The blocks that are read where those of an earlier snapshot are there, or not.
-    pub(super) fn map(&self, has_base: bool) -> BlockMap {
+    pub(super) fn map(&self, has_parent: bool) -> BlockMap {
         match &self.changes {
-            Some(changes) if has_base => BlockMap::of(self.size, &changes.ranges),
+            Some(changes) if has_parent => BlockMap::of(self.size, &changes.ranges),
             _ => BlockMap::full(self.size),
         }
     }
@@ -106,26 +108,36 @@ impl BlockDevice {
         buffer: &dyn Fn(usize) -> Vec<u8>,
         give: &mut dyn FnMut(Piece) -> bool,
     ) -> Result<(), Failed> {
-        let has_holes = self.is_image && self.opened.has_holes();
-        let reading = FileReading { file: &self.opened.file, has_holes, buffer };
-        for run in map.runs().filter(|run| run.is_read) {
-            let range = self.bytes_of(&run.blocks);
-            let mut is_taken = true;
-            let length = pieces(&reading, range.clone(), &mut |piece| {
-                is_taken = give(zeros_as_such(piece));
-                is_taken
-            })?;
-            if !is_taken {
+        for span in map.spans().filter(|span| span.is_read) {
+            if !self.read_blocks(&span.blocks, buffer, give)? {
                 break;
-            }
-            if length < range.end - range.start {
-                let (end, size) = (range.start + length, self.size);
-                let why = format!("it ended after {end} of {size} bytes: there is no snapshot of a part of a device");
-                return Err(Failed::Because(why));
             }
         }
         self.opened.forget();
         Ok(())
+    }
+
+    /// Reads blocks that follow each other, until nobody takes them: then it gives false.
+    pub(super) fn read_blocks(
+        &self,
+        blocks: &Range<u64>,
+        buffer: &dyn Fn(usize) -> Vec<u8>,
+        give: &mut dyn FnMut(Piece) -> bool,
+    ) -> Result<bool, Failed> {
+        let has_holes = self.is_image && self.opened.has_holes();
+        let reading = FileReading { file: &self.opened.file, has_holes, buffer };
+        let range = self.bytes_of(blocks);
+        let mut is_taken = true;
+        let length = pieces(&reading, range.clone(), &mut |piece| {
+            is_taken = give(zeros_as_such(piece));
+            is_taken
+        })?;
+        if is_taken && length < range.end - range.start {
+            let (end, size) = (range.start + length, self.size);
+            let why = format!("it ended after {end} of {size} bytes: there is no snapshot of a part of a device");
+            return Err(Failed::Because(why));
+        }
+        Ok(is_taken)
     }
 
     /// True for an image that another program has written meanwhile; of a device nobody knows.

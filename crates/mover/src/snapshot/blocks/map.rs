@@ -12,7 +12,7 @@ pub(super) struct BlockMap {
 
 /// Blocks that follow each other and are all read, or all taken over.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct BlockRun {
+pub(super) struct BlockSpan {
     pub(super) is_read: bool,
     pub(super) blocks: Range<u64>,
 }
@@ -58,7 +58,7 @@ impl BlockMap {
     }
 
     /// Gives all blocks in their order.
-    pub(super) fn runs(&self) -> impl Iterator<Item = BlockRun> + Send {
+    pub(super) fn spans(&self) -> impl Iterator<Item = BlockSpan> + Send {
         let mut next = 0;
         std::iter::from_fn(move || {
             let start = next;
@@ -66,7 +66,7 @@ impl BlockMap {
             while next < self.blocks && self.is_read(next) == is_read {
                 next += 1;
             }
-            (start < next).then_some(BlockRun { is_read, blocks: start..next })
+            (start < next).then_some(BlockSpan { is_read, blocks: start..next })
         })
     }
 }
@@ -75,18 +75,18 @@ impl BlockMap {
 mod tests {
     use super::*;
 
-    fn runs(map: &BlockMap) -> Vec<(bool, u64, u64)> {
-        map.runs().map(|run| (run.is_read, run.blocks.start, run.blocks.end)).collect()
+    fn spans(map: &BlockMap) -> Vec<(bool, u64, u64)> {
+        map.spans().map(|span| (span.is_read, span.blocks.start, span.blocks.end)).collect()
     }
 
     #[test]
     fn a_block_with_one_changed_byte_is_read_and_so_is_a_short_last_one() {
         let mib = |count: u64| count * BLOCK;
         let map = BlockMap::of(mib(200), &[mib(70) - 1..mib(70) + 1, mib(199)..mib(200), 5..5, mib(71)..mib(71)]);
-        assert_eq!(runs(&map), [(false, 0, 69), (true, 69, 71), (false, 71, 199), (true, 199, 200)]);
-        assert_eq!(runs(&BlockMap::of(mib(3), &[])), [(false, 0, 3)]);
-        assert_eq!(runs(&BlockMap::of(mib(3) + 1, &[])), [(false, 0, 3), (true, 3, 4)]);
-        assert_eq!(runs(&BlockMap::full(mib(130) + 7)), [(true, 0, 131)]);
-        assert_eq!(runs(&BlockMap::full(1)), [(true, 0, 1)]);
+        assert_eq!(spans(&map), [(false, 0, 69), (true, 69, 71), (false, 71, 199), (true, 199, 200)]);
+        assert_eq!(spans(&BlockMap::of(mib(3), &[])), [(false, 0, 3)]);
+        assert_eq!(spans(&BlockMap::of(mib(3) + 1, &[])), [(false, 0, 3), (true, 3, 4)]);
+        assert_eq!(spans(&BlockMap::full(mib(130) + 7)), [(true, 0, 131)]);
+        assert_eq!(spans(&BlockMap::full(1)), [(true, 0, 1)]);
     }
 }

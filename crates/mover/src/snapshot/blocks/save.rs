@@ -4,21 +4,19 @@ use super::super::directory::{Directory, SharedWriter};
 use super::super::file::{RegisteredUpload, WAITING, next_piece};
 use super::super::read::Piece;
 use super::super::run::{Run, blocking, joined};
-use super::base::Base;
 use super::device::BlockDevice;
 use super::map::BlockMap;
+use super::parent::BlockParent;
+use super::parent_blocks::ParentBlocks;
 use crate::block_form::BLOCK;
 use crate::failure::{Failed, NotSaved};
 use crate::progress::add;
 use bytes::Bytes;
-use futures::stream::BoxStream;
-use futures::{StreamExt, TryStreamExt};
 use lifeboat_kopia::KopiaError;
 use lifeboat_kopia::compression::Compression;
 use lifeboat_kopia::format::directory::{DirectoryEntry, DirectoryWriter, Summary};
 use lifeboat_kopia::format::object_id::ObjectId;
 use lifeboat_kopia::object::writer::{ObjectOptions, longest};
-use lifeboat_kopia::object::{Extent, extents};
 use lifeboat_kopia::splitter::SplitterAlgorithm;
 use std::ops::Range;
 use std::sync::Arc;
@@ -45,7 +43,7 @@ pub(in super::super) async fn save_blocks(
     run: &Arc<Run>,
     directory: &Arc<Directory>,
     device: &Arc<BlockDevice>,
-    base: Option<&Base>,
+    parent: Option<&BlockParent>,
 ) -> Result<DirectoryEntry, NotSaved> {
     let (size, padded) = (device.size, device.padded_size());
     let most = longest(run.writer.contents(), &block_options())?;
@@ -55,12 +53,14 @@ pub(in super::super) async fn save_blocks(
     }
     run.progress.expected_files.store(1, Ordering::Relaxed);
     run.progress.expected_bytes.store(size, Ordering::Relaxed);
-    let base = match base {
-        Some(base) => base.usable_object(run, size).await?,
+    let parent = match parent {
+        Some(parent) => parent.usable_object(run, size).await?,
         None => None,
     };
-    run.note(|notes, _| notes.parents = usize::from(base.is_some()));
-    let object = store(run, directory, device, base).await?;
+    run.note(|notes, _| notes.parents = usize::from(parent.is_some()));
+    // Its blocks may be taken over hours later: checkpoints refer to it, so that maintenance does not delete them before.
+    directory.state().parts.extend(parent.map(|object| (ONLY, object)));
+    let object = store(run, directory, device, parent).await?;
     tell_of_changes(run, directory, device).await?;
     directory.finish(ONLY, object, padded, None);
     add(&run.counts.total_size, padded);
@@ -107,12 +107,12 @@ async fn store(
     run: &Arc<Run>,
     directory: &Directory,
     device: &Arc<BlockDevice>,
-    base: Option<ObjectId>,
+    parent: Option<ObjectId>,
 ) -> Result<ObjectId, NotSaved> {
     let object = run.writer.object(block_options()).always_listed(LISTING);
     let writer: SharedWriter = Arc::new(Mutex::new(Some(object)));
     let _listed = RegisteredUpload::register(directory, ONLY, &writer);
-    let map = Arc::new(device.map(base.is_some()));
+    let map = Arc::new(device.map(parent.is_some()));
     let (give, pieces) = mpsc::channel(WAITING);
     let reading = tokio::task::spawn_blocking({
         let (device, map, contents) = (device.clone(), map.clone(), run.writer.contents().clone());
@@ -121,7 +121,8 @@ async fn store(
             device.read(&map, &buffer, &mut |piece| give.blocking_send(piece).is_ok())
         }
     });
-    let is_whole = Blocks::new(run, &writer, pieces, base).write(device, &map).await?;
+    let parent = ParentBlocks::new(run, parent);
+    let is_whole = Blocks { run, writer: &writer, device, pieces, parent }.write(&map).await?;
     joined(reading.await)??;
     let object = if is_whole { writer.lock().await.take() } else { None };
     Ok(object.ok_or(KopiaError::Cancelled)?.finish().await?)
@@ -131,53 +132,64 @@ async fn store(
 struct Blocks<'a> {
     run: &'a Run,
     writer: &'a SharedWriter,
+    device: &'a Arc<BlockDevice>,
     pieces: mpsc::Receiver<Piece>,
-    /// The blocks of the earlier snapshot, and the number of those that are behind.
-    base: BoxStream<'static, Result<Extent, KopiaError>>,
-    passed: u64,
+    parent: ParentBlocks<'a>,
 }
 
-impl<'a> Blocks<'a> {
-    fn new(run: &'a Run, writer: &'a SharedWriter, pieces: mpsc::Receiver<Piece>, base: Option<ObjectId>) -> Self {
-        let base = match base {
-            Some(base) => extents(run.writer.repository().contents(), &base),
-            None => futures::stream::empty().boxed(),
-        };
-        Self { run, writer, pieces, base, passed: 0 }
-    }
-
+impl Blocks<'_> {
     /// Writes all blocks in their order. Gives false where the reading has ended before.
-    async fn write(mut self, device: &BlockDevice, map: &BlockMap) -> Result<bool, KopiaError> {
-        for run in map.runs() {
-            if !run.is_read {
-                self.take_over(&run.blocks).await?;
-            } else if !self.write_read(device, &run.blocks).await? {
+    async fn write(mut self, map: &BlockMap) -> Result<bool, NotSaved> {
+        for span in map.spans() {
+            if !span.is_read {
+                self.take_over(&span.blocks).await?;
+            } else if !self.write_read(&span.blocks).await? {
                 return Ok(false);
             }
         }
+        self.parent.tell_lost();
         Ok(true)
     }
 
-    /// Takes blocks over from the earlier snapshot.
-    async fn take_over(&mut self, blocks: &Range<u64>) -> Result<(), KopiaError> {
-        let mut writer = self.writer.lock().await;
-        let writer = writer.as_mut().ok_or(KopiaError::Cancelled)?;
-        while self.passed < blocks.end {
-            let extent = self.base.try_next().await?.ok_or(KopiaError::Cancelled)?;
-            if self.passed >= blocks.start {
-                let object = ObjectId { is_compressed: extent.is_compressed, ..ObjectId::direct(extent.content) };
-                writer.append(object, BLOCK, 1).await?;
-            }
-            self.passed += 1;
+    /// Takes blocks over from the earlier snapshot, and reads those that it has no more.
+    async fn take_over(&mut self, blocks: &Range<u64>) -> Result<(), NotSaved> {
+        for block in blocks.clone() {
+            let Some(object) = self.parent.block(block).await? else {
+                self.read_lost(block).await?;
+                continue;
+            };
+            self.writer.lock().await.as_mut().ok_or(KopiaError::Cancelled)?.append(object, BLOCK, 1).await?;
+            add(&self.run.progress.bytes_unchanged, BLOCK);
         }
-        add(&self.run.progress.bytes_unchanged, (blocks.end - blocks.start) * BLOCK);
+        Ok(())
+    }
+
+    /// Reads a block from the device that was to be taken over, and writes it.
+    async fn read_lost(&mut self, block: u64) -> Result<(), NotSaved> {
+        let (device, contents) = (self.device.clone(), self.run.writer.contents().clone());
+        let pieces = blocking(move || {
+            let mut pieces = Vec::new();
+            let take = &mut |piece: Piece| {
+                pieces.push(piece);
+                true
+            };
+            device.read_blocks(&(block..block + 1), &|bytes| contents.piece_buffer(bytes), take)?;
+            Ok::<_, Failed>(pieces)
+        });
+        for piece in pieces.await?? {
+            match piece {
+                Piece::Zeros(count) => put(self.writer, count, Bytes::new()).await?,
+                Piece::Bytes(bytes) => put(self.writer, 0, bytes).await?,
+            }
+        }
+        add(&self.run.progress.bytes_read, BLOCK);
         Ok(())
     }
 
     /// Writes blocks that were read, the last one of the device filled up. Zeros that follow each other are written in
     /// one go.
-    async fn write_read(&mut self, device: &BlockDevice, blocks: &Range<u64>) -> Result<bool, KopiaError> {
-        let bytes = device.bytes_of(blocks);
+    async fn write_read(&mut self, blocks: &Range<u64>) -> Result<bool, KopiaError> {
+        let bytes = self.device.bytes_of(blocks);
         let mut missing = bytes.end - bytes.start;
         let mut zeros = 0;
         while missing > 0 {

@@ -2,7 +2,7 @@
 
 use super::super::options::SnapshotOptions;
 use super::super::run::Run;
-use crate::block_form::{BLOCK, LENGTH, UPLOADER};
+use crate::block_form::{BLOCK, LENGTH, is_saved_as_blocks};
 use crate::{MoverError, RepositoryError};
 use futures::TryStreamExt;
 use lifeboat_kopia::KopiaError;
@@ -14,7 +14,7 @@ use lifeboat_kopia::snapshot::{EntryState, Snapshot, entries};
 
 /// An earlier snapshot of a device in the form of blocks, as its manifest tells of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in super::super) struct Base {
+pub(in super::super) struct BlockParent {
     id: String,
     directory: ObjectId,
     size: u64,
@@ -24,9 +24,12 @@ pub(in super::super) struct Base {
 ///
 /// # Errors
 /// The reason for which its blocks cannot be taken over, as a sentence.
-pub(in super::super) fn find_base(snapshots: &[Snapshot], options: &SnapshotOptions) -> Result<Option<Base>, String> {
+pub(in super::super) fn find_block_parent(
+    snapshots: &[Snapshot],
+    options: &SnapshotOptions,
+) -> Result<Option<BlockParent>, String> {
     let Some(changes) = options.blocks.as_ref().and_then(|form| form.changes.as_ref()) else { return Ok(None) };
-    let id = &changes.since;
+    let id = &changes.parent;
     let unusable = |why: &str| all_is_read(id, why);
     let snapshot = snapshots.iter().find(|snapshot| snapshot.id == *id).ok_or_else(|| unusable("it is not there"))?;
     let document = snapshot.document.as_ref().map_err(|why| unusable(&format!("it cannot be read: {why}")))?;
@@ -37,23 +40,22 @@ pub(in super::super) fn find_base(snapshots: &[Snapshot], options: &SnapshotOpti
     if document.incomplete.is_some() {
         return Err(unusable("it was not finished"));
     }
-    let base = base_of(id, document).ok_or_else(|| unusable("it is not in the form of blocks"))?;
-    Ok(Some(base))
+    let parent = parent_of(id, document).ok_or_else(|| unusable("it is not in the form of blocks"))?;
+    Ok(Some(parent))
 }
 
-fn base_of(id: &str, document: &SnapshotDocument) -> Option<Base> {
-    let (tag, uploader) = UPLOADER;
+fn parent_of(id: &str, document: &SnapshotDocument) -> Option<BlockParent> {
     let size = document.tags.get(LENGTH)?.parse().ok()?;
     let root = document.root.as_ref().filter(|root| root.entry_type == EntryType::Directory)?;
-    let is_by_blocks = document.tags.get(tag).is_some_and(|value| value == uploader);
-    is_by_blocks.then_some(Base { id: id.to_owned(), directory: root.object?, size })
+    let directory = root.object?;
+    is_saved_as_blocks(&document.tags).then(|| BlockParent { id: id.to_owned(), directory, size })
 }
 
 fn all_is_read(id: &str, why: impl std::fmt::Display) -> String {
     format!("no block is taken over from snapshot {id}, and all of the device is read: {why}")
 }
 
-impl Base {
+impl BlockParent {
     /// The object whose blocks are taken over for a device of so many bytes. Where they cannot be, a warning says why.
     pub(super) async fn usable_object(&self, run: &Run, size: u64) -> Result<Option<ObjectId>, MoverError> {
         match self.object(run, size).await {
