@@ -44,6 +44,11 @@ pub struct Blobs {
 }
 
 impl Blobs {
+    /// The place of the bucket for people.
+    pub(crate) fn describe(&self) -> String {
+        self.store.describe()
+    }
+
     /// Recognises the layout: `.shards` or `kopia.repository.f` say that it is the one of file systems.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 //! written.
 
 mod notes;
+mod packs;
 mod report;
 mod sink;
 mod walk;
@@ -22,7 +23,7 @@ use walk::Walk;
 
 pub use notes::VerifyNotes;
 pub use report::{Problem, VerifyOptions, VerifyReport};
-pub use sink::VerifyState;
+pub use sink::VerifyRun;
 
 /// Contents that wait to be read.
 const WAITING: usize = 4096;
@@ -39,19 +40,19 @@ impl Repository {
         options: VerifyOptions,
         on_problem: impl Fn(Problem) + Send + Sync + 'static,
     ) -> Result<VerifyReport, KopiaError> {
-        self.verify_with(options, VerifyState::default(), on_problem).await
+        self.verify_resumably(options, VerifyRun::default(), on_problem).await
     }
 
-    /// Verifies snapshots as [`Repository::verify`] does, with counters that others may look at meanwhile, and with notes by which it
-    /// goes on where it was cut off: directories, indexes and the lengths of packs are looked at again, and of the contents
-    /// of files those without a note are read.
+    /// Verifies snapshots as [`Repository::verify`] does, with counters that others may look at meanwhile, and with notes
+    /// by which it goes on where it was cut off: directories, indexes and the lengths of packs are looked at again, and of
+    /// the contents of files those without a note are read.
     ///
     /// # Errors
     /// As [`Repository::verify`].
-    pub async fn verify_with(
+    pub async fn verify_resumably(
         &self,
         options: VerifyOptions,
-        state: VerifyState,
+        run: VerifyRun,
         on_problem: impl Fn(Problem) + Send + Sync + 'static,
     ) -> Result<VerifyReport, KopiaError> {
         let mut snapshots = self.snapshots().await?;
@@ -62,14 +63,14 @@ impl Repository {
             }
             snapshots.retain(|snapshot| chosen.contains(&snapshot.id));
         }
-        add(&state.progress.expected_snapshots, snapshots.len() as u64);
+        add(&run.progress.expected_snapshots, snapshots.len() as u64);
         if options.files_percent > 0.0 {
             let set = self.contents().index_set();
             let stored = blocking(move || data_bytes(&set)).await?;
             let share = (options.files_percent / 100.0).clamp(0.0, 1.0);
-            add(&state.progress.expected_bytes, (stored.min(logical_bytes(&snapshots)) as f64 * share) as u64);
+            add(&run.progress.expected_bytes, (stored.min(logical_bytes(&snapshots)) as f64 * share) as u64);
         }
-        let progress = Arc::new(Progress::new(state, Box::new(on_problem)));
+        let progress = Arc::new(Progress::new(run, self.crypto().clone(), Box::new(on_problem)));
         let (to_reader, wanted) = mpsc::channel::<Wanted<WantedBy>>(WAITING);
         let wanted = unfold(wanted, |mut wanted| async move { Some((Ok(wanted.recv().await?), wanted)) });
         let reading = read(self.contents(), wanted, options.limits, progress.clone());

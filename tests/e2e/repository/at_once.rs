@@ -46,7 +46,7 @@ fn write_and_maintain_at_once(rounds: usize) {
         }
         let snapshots = ground.json(&["snapshots"]);
         assert_eq!(snapshots.as_array().map(Vec::len), Some(2 * (round + 1)), "round {round}: {snapshots}");
-        let verified = ground.json(&["verify", "--anew"]);
+        let verified = ground.json(&["verify", "--from-start"]);
         let problems = (&verified["problemCount"], &verified["damagedIndexEntries"]);
         assert_eq!(problems, (&0.into(), &0.into()), "round {round}: {verified}");
     }

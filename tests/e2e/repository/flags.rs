@@ -89,7 +89,13 @@ fn zeros_are_holes_unless_they_are_to_be_written() {
         found.blocks() * 512
     };
     assert!(allocated("sparse", &[]) < size / 2);
-    assert!(allocated("full", &["--no-sparse"]) >= size);
+    // A file system that compresses makes holes of zeros that are written.
+    let written = ground.path("written");
+    fs::write(&written, vec![0; size as usize]).expect("write");
+    File::open(&written).and_then(|file| file.sync_all()).expect("sync");
+    let stores_zeros = written.metadata().expect("metadata").blocks() * 512 >= size;
+    let full = allocated("full", &["--no-sparse"]);
+    assert!(full >= size || !stores_zeros, "{full}");
 }
 
 #[test]

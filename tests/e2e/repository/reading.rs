@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// Repositories that kopia wrote; the README there says what each of them shows.
 const MATRIX: &str = "../../crates/kopia/tests/golden/matrix";
@@ -100,29 +101,29 @@ fn a_damaged_repository_is_named_by_file_and_reason() {
 #[test]
 fn a_verification_that_was_killed_goes_on_where_it_was() {
     let ground = RepositoryGround::new("repository", PASSWORD);
-    ground.ok(&["create"]);
+    ground.ok(&["create", "--splitter", "FIXED-1M"]);
     std::fs::create_dir(ground.path("tree")).expect("a folder");
     // Bytes that are no others: each content is one of its own.
     let bytes: Vec<u8> =
-        (0..4_000_000_u64).flat_map(|n| (n.wrapping_mul(0x9e37_79b9_7f4a_7c15)).to_le_bytes()).collect();
+        (0..16_000_000_u64).flat_map(|n| (n.wrapping_mul(0x9e37_79b9_7f4a_7c15)).to_le_bytes()).collect();
     std::fs::write(ground.path("tree/large"), &bytes).expect("write");
     ground.ok(&["snapshot", &ground.path("tree").display().to_string()]);
     let notes = ground.path("notes").display().to_string();
-    let verify = ["verify", "--notes", &notes];
+    let verify = ["verify", "--resume-folder", &notes];
     let mut killed = 0;
     let goes_on = loop {
         let mut child = ground.command(&verify).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("run");
-        // It is killed after its first note, behind the 16 bytes of the header, unless it has ended before.
+        // It is killed after its first note, behind the 24 bytes of the header, unless it has ended before.
         let is_killed = loop {
             let files = std::fs::read_dir(&notes).into_iter().flatten().flatten();
-            if files.filter_map(|file| file.metadata().ok()).any(|file| file.len() > 16) {
+            if files.filter_map(|file| file.metadata().ok()).any(|file| file.len() > 24) {
                 child.kill().expect("kill");
                 break true;
             }
             if child.try_wait().expect("wait").is_some() {
                 break false;
             }
-            std::thread::yield_now();
+            std::thread::sleep(Duration::from_millis(1));
         };
         child.wait().expect("wait");
         killed += 1;
@@ -132,7 +133,7 @@ fn a_verification_that_was_killed_goes_on_where_it_was() {
         if is_killed && !report["readBefore"].is_null() {
             break report;
         }
-        assert!(killed < 50, "it always ends before it can be killed");
+        assert!(killed < 200, "it always ends before it can be killed");
     };
     let all = ground.json(&verify);
     assert_eq!(all["readBefore"], Value::Null, "{all}");

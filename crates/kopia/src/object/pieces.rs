@@ -12,8 +12,9 @@ pub(super) const MOST: u64 = 1 << 24;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Pieces {
     runs: VecDeque<Run>,
-    /// The number of the first run, and its offset: those before it were taken.
+    /// The number of the first run: those before it were taken.
     first: usize,
+    /// The offset of its first piece.
     start: u64,
     count: u64,
     length: u64,
@@ -48,8 +49,11 @@ impl Pieces {
         }
     }
 
-    /// Adds an object so many times.
+    /// Adds an object so many times, which may be none.
     pub(super) fn repeat(&mut self, object: ObjectId, length: u64, count: u64) -> Result<(), KopiaError> {
+        if count == 0 {
+            return Ok(());
+        }
         self.extend(length, count)?;
         match self.runs.back_mut() {
             Some(last) if last.object == Some(object) && last.length == length => last.count += count,
@@ -156,6 +160,17 @@ mod tests {
         let rest: Vec<_> = pieces.iter().map(|piece| (piece.start, piece.length, piece.object.to_string())).collect();
         assert_eq!(rest, [piece(29, 7, "33"), piece(36, 7, "33")]);
         assert_eq!((pieces.count(), pieces.last(), pieces.are_stored()), (6, Some(object("33")), true));
+    }
+
+    #[test]
+    fn an_object_that_is_added_no_times_is_no_piece() {
+        let mut pieces = Pieces::default();
+        pieces.repeat(object("00"), 8, 0).unwrap();
+        pieces.repeat(object("11"), 8, 1).unwrap();
+        pieces.repeat(object("22"), 8, 0).unwrap();
+        pieces.repeat(object("22"), 8, 1).unwrap();
+        let taken: Vec<_> = pieces.take_stored(9).iter().map(|piece| piece.object).collect();
+        assert_eq!((taken, pieces.count(), pieces.last()), (vec![object("11")], 2, Some(object("22"))));
     }
 
     #[test]

@@ -1,17 +1,21 @@
 //! Counters of a verification, and the sink of what it reads.
 
-use super::notes::VerifyNotes;
+use super::notes::{VerifyNotes, note};
+use super::packs::ListedPacks;
 use super::report::Problem;
 use crate::KopiaError;
 use crate::content::read_plan::Sink;
+use crate::crypto::Crypto;
+use crate::format::index::Entry;
+use crate::object::Extent;
 use crate::progress::{WalkProgress, add, subtract};
 use bytes::Bytes;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
 
-/// State of a verification that others look at, or that outlives it.
+/// The counters and notes of a verification, which its caller keeps.
 #[derive(Debug, Clone, Default)]
-pub struct VerifyState {
+pub struct VerifyRun {
     /// The counters.
     pub progress: Arc<WalkProgress>,
     /// The notes by which it goes on where it was cut off. They go when it has ended.
@@ -25,11 +29,13 @@ pub(super) struct FilePath {
     pub(super) path: String,
 }
 
-/// The file that wants a content, and the note that is made when it was read.
+/// The file that wants a content.
 #[derive(Debug)]
 pub(super) struct WantedBy {
     pub(super) file: Arc<FilePath>,
-    pub(super) note: u64,
+    pub(super) extent: Extent,
+    /// The note of the place where it is read; `None` before that is known, and where there is none.
+    pub(super) note: Option<u64>,
 }
 
 /// The counters, and the listener to problems.
@@ -40,13 +46,25 @@ pub(super) struct Progress {
     pub(super) contents_before: AtomicU64,
     pub(super) bytes_before: AtomicU64,
     pub(super) notes: Option<Arc<VerifyNotes>>,
+    /// The packs, as soon as they are listed.
+    pub(super) packs: OnceLock<Arc<ListedPacks>>,
+    crypto: Arc<Crypto>,
 }
 
 impl Progress {
-    pub(super) fn new(state: VerifyState, on_problem: Box<dyn Fn(Problem) + Send + Sync>) -> Self {
-        let VerifyState { progress: counts, notes } = state;
+    pub(super) fn new(run: VerifyRun, crypto: Arc<Crypto>, on_problem: Box<dyn Fn(Problem) + Send + Sync>) -> Self {
+        let VerifyRun { progress: counts, notes } = run;
         let [packs_without_index, contents_before, bytes_before] = Default::default();
-        Self { on_problem, counts, packs_without_index, contents_before, bytes_before, notes }
+        let packs = OnceLock::new();
+        Self { on_problem, counts, packs_without_index, contents_before, bytes_before, notes, packs, crypto }
+    }
+
+    /// The note of a content at its place; `None` without notes, and of a pack without a time.
+    pub(super) fn note_of(&self, entry: &dyn Fn() -> Entry, extent: &Extent) -> Option<u64> {
+        self.notes.as_ref()?;
+        let entry = entry();
+        let pack = self.packs.get()?.named(&entry.pack);
+        note(&self.crypto, &entry, pack, extent)
     }
 
     /// True for a content that was read before the verification was cut off, which is counted as such.
@@ -68,11 +86,15 @@ impl Progress {
 
 /// A sink that counts and notes: what comes to it was decrypted and compared already.
 impl Sink<WantedBy> for Progress {
+    fn note_place(&self, entry: &dyn Fn() -> Entry, tag: &mut WantedBy) {
+        tag.note = self.note_of(entry, &tag.extent);
+    }
+
     fn take(&self, bytes: &Bytes, tags: Vec<WantedBy>) -> Result<(), KopiaError> {
         add(&self.counts.contents, 1);
         add(&self.counts.bytes, bytes.len() as u64);
         if let Some(notes) = &self.notes {
-            tags.iter().for_each(|tag| notes.add(tag.note));
+            tags.iter().filter_map(|tag| tag.note).for_each(|note| notes.add(note));
         }
         Ok(())
     }

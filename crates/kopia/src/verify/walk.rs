@@ -1,6 +1,6 @@
 //! The walk over everything that snapshots reach, each object once.
 
-use super::notes::note;
+use super::packs::ListedPacks;
 use super::report::VerifyOptions;
 use super::sink::{FilePath, Progress, WantedBy};
 use crate::KopiaError;
@@ -8,7 +8,6 @@ use crate::Repository;
 use crate::content::Contents;
 use crate::content::index_set::{IndexSet, Location, Record};
 use crate::content::read_plan::Wanted;
-use crate::crypto::Crypto;
 use crate::format::content_id::ContentId;
 use crate::format::directory::EntryType;
 use crate::format::object_id::ObjectId;
@@ -24,11 +23,9 @@ use tokio::sync::mpsc;
 /// The walk, and what it has seen.
 pub(super) struct Walk {
     contents: Contents,
-    crypto: Arc<Crypto>,
     /// The indexes as they were at the beginning; the marks go by its numbers.
     set: Arc<IndexSet>,
-    /// The length of each pack by its number, 0 for one that is not there.
-    pack_lengths: Vec<u64>,
+    packs: Arc<ListedPacks>,
     objects: Marks,
     read: Marks,
     /// A file is read where its hash is below this.
@@ -52,34 +49,16 @@ impl Walk {
         progress: Arc<Progress>,
         to_reader: mpsc::Sender<Wanted<WantedBy>>,
     ) -> Result<Self, KopiaError> {
-        let (contents, crypto) = (repository.contents().clone(), repository.crypto().clone());
+        let contents = repository.contents().clone();
         let set = contents.index_set();
-        let mut pack_lengths = vec![0; set.packs()];
-        for prefix in ["p", "q"] {
-            let mut blobs = repository.blobs().list(prefix);
-            while let Some(blob) = blobs.try_next().await? {
-                match set.pack_number(&blob.name).and_then(|pack| pack_lengths.get_mut(pack as usize)) {
-                    Some(length) => *length = blob.length,
-                    None => add(&progress.packs_without_index, 1),
-                }
-            }
-        }
+        let packs = Arc::new(ListedPacks::list(repository.blobs(), set.clone()).await?);
+        add(&progress.packs_without_index, packs.without_index);
+        // There is one walk.
+        let _ = progress.packs.set(packs.clone());
         let (objects, read) = (Marks::new(set.len()), Marks::new(set.len()));
         let threshold = (options.files_percent / 100.0).clamp(0.0, 1.0);
         let (seed, directories) = (options.seed, options.directories.max(1));
-        Ok(Self {
-            contents,
-            crypto,
-            set,
-            pack_lengths,
-            objects,
-            read,
-            threshold,
-            seed,
-            directories,
-            progress,
-            to_reader,
-        })
+        Ok(Self { contents, set, packs, objects, read, threshold, seed, directories, progress, to_reader })
     }
 
     /// Walks all snapshots. When it is dropped nothing more is read.
@@ -198,14 +177,13 @@ impl Walk {
 
     /// Has a content read, but for one that was read before the verification was cut off.
     async fn want(&self, extent: &Extent, record: &Record, place: &Arc<FilePath>) -> Result<(), KopiaError> {
-        let note = match &self.progress.notes {
-            Some(_) => note(&self.crypto, record, &self.set.pack_name(record.pack), extent),
-            None => 0,
-        };
-        if self.progress.was_read(note, record.original_length) {
+        let entry = || record.into_entry(self.set.pack_name(record.pack));
+        let note = self.progress.note_of(&entry, extent);
+        if note.is_some_and(|note| self.progress.was_read(note, record.original_length)) {
             return Ok(());
         }
-        let wanted = extent.wanted(WantedBy { file: place.clone(), note });
+        // The note is made of the place where it is read: maintenance may move it until then.
+        let wanted = extent.wanted(WantedBy { file: place.clone(), extent: *extent, note: None });
         self.to_reader.send(wanted).await.map_err(|_| KopiaError::Cancelled)
     }
 
@@ -213,7 +191,7 @@ impl Walk {
     fn locate(&self, id: &ContentId) -> Result<Location, KopiaError> {
         let found = self.set.locate(id)?.ok_or_else(|| crate::content::missing(id))?;
         let record = &found.record;
-        let length = self.pack_lengths.get(record.pack as usize).copied().unwrap_or(0);
+        let length = self.packs.numbered(record.pack).length;
         let end = u64::from(record.offset) + u64::from(record.packed_length);
         if end > length {
             let pack = self.set.pack_name(record.pack);

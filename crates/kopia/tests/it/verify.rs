@@ -6,10 +6,11 @@ use crate::watched::Watched;
 use lifeboat_bucket::{BlobStore, Memory, PutOptions};
 use lifeboat_kopia::Repository;
 use lifeboat_kopia::content::read_plan::ReadLimits;
-use lifeboat_kopia::verify::{Problem, VerifyNotes, VerifyOptions, VerifyReport, VerifyState};
+use lifeboat_kopia::verify::{Problem, VerifyNotes, VerifyOptions, VerifyReport, VerifyRun};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, UNIX_EPOCH};
 
 fn options(files_percent: f64, seed: u64) -> VerifyOptions {
     VerifyOptions { snapshots: None, files_percent, seed, directories: 8, limits: ReadLimits::new(16 << 20, 2) }
@@ -49,9 +50,9 @@ async fn a_whole_repository_has_no_problems_and_everything_is_read_once() {
         assert_eq!((report.snapshots, report.directories, report.files), (1, directories, files), "{name}");
         let data = repository.contents().scan(Some(0)).count() as u64;
         assert_eq!(report.contents, data, "{name}");
-        let state = VerifyState::default();
-        let counted = repository.verify_with(options(100.0, 0), state.clone(), |_| {}).await.unwrap();
-        let totals = state.progress.totals();
+        let run = VerifyRun::default();
+        let counted = repository.verify_resumably(options(100.0, 0), run.clone(), |_| {}).await.unwrap();
+        let totals = run.progress.totals();
         assert_eq!((counted, totals.files, totals.expected_snapshots), (report, report.files, 1), "{name}");
         assert!(totals.bytes > 0 && totals.expected_bytes > 0, "{name}: {totals:?}");
         let structure = repository.verify_structure(|problem| panic!("{}", problem.error)).await.unwrap();
@@ -145,13 +146,54 @@ async fn packs_that_no_index_names_are_counted() {
 }
 
 /// Verifies with notes in a folder, and counts contents that were read now and before.
-async fn verify_with_notes(repository: &Repository, folder: &Path, is_anew: bool) -> (u64, u64) {
-    let options = one_by_one();
-    let notes = VerifyNotes::open(folder, repository, &options, is_anew).unwrap();
-    let state = VerifyState { notes: Some(Arc::new(notes)), ..VerifyState::default() };
-    let report = repository.verify_with(options, state, |problem| panic!("{}", problem.error)).await.unwrap();
-    assert_eq!(report.snapshots, 1);
+async fn verify_with_notes(repository: &Repository, folder: &Path, from_start: bool) -> (u64, u64) {
+    let (report, problems) = verify_resumably(repository, folder, from_start).await;
+    assert_eq!((report.snapshots, problems), (1, vec![]));
     (report.contents, report.contents_before)
+}
+
+/// Opens notes, as soon as what was cut off has let them go.
+async fn open_notes(folder: &Path, repository: &Repository, options: &VerifyOptions, from_start: bool) -> VerifyNotes {
+    for _ in 0..60_000 {
+        match VerifyNotes::open(folder, repository, options, from_start) {
+            Ok(notes) => return notes,
+            Err(error) => assert!(error.to_string().contains("the same verification runs already"), "{error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    panic!("the notes of a verification that was cut off stay locked");
+}
+
+/// Verifies with notes in a folder, and gives the errors.
+async fn verify_resumably(repository: &Repository, folder: &Path, from_start: bool) -> (VerifyReport, Vec<String>) {
+    let options = one_by_one();
+    let notes = open_notes(folder, repository, &options, from_start).await;
+    let run = VerifyRun { notes: Some(Arc::new(notes)), ..VerifyRun::default() };
+    let problems: Arc<Mutex<Vec<String>>> = Arc::default();
+    let told = problems.clone();
+    let tell = move |problem: Problem| told.lock().unwrap().push(problem.error.to_string());
+    let report = repository.verify_resumably(options, run, tell).await.unwrap();
+    let problems = std::mem::take(&mut *problems.lock().unwrap());
+    (report, problems)
+}
+
+/// Gives all packs a time, as buckets do.
+async fn set_times(store: &Memory, seconds: u64) {
+    for pack in keys(store, "p").await {
+        store.set_modified(&pack, UNIX_EPOCH + Duration::from_secs(seconds));
+    }
+}
+
+/// Cuts a verification off after so many contents, and leaves its notes.
+async fn cut_verification(whole: &Arc<Memory>, scratch: &Path, notes: &Path, after: u64) {
+    let store = Watched::new(whole.clone());
+    *store.hanging.lock().unwrap() = Some(("p".to_owned(), usize::try_from(after).unwrap()));
+    let hanging = open(store.clone(), scratch).await.unwrap();
+    let cut_off = tokio::select! {
+        read = verify_with_notes(&hanging, notes, false) => panic!("{read:?} were read"),
+        is_cut_off = store.hangs() => is_cut_off,
+    };
+    assert!(cut_off, "no read hangs");
 }
 
 /// Reads each content by a request of its own, one after the other.
@@ -164,23 +206,47 @@ fn one_by_one() -> VerifyOptions {
 async fn a_verification_that_is_cut_off_goes_on_where_it_was() {
     let (scratch, notes) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let whole = flat_bucket("comp-zstd-fastest").await;
-    let repository = open(whole.clone(), scratch.path()).await.unwrap();
+    set_times(&whole, 1).await;
+    let repository = open(Watched::new(whole.clone()), scratch.path()).await.unwrap();
     let all = repository.contents().scan(Some(0)).count() as u64;
     assert!(all > 3, "{all} contents");
-    for (cut, is_anew) in [(0, false), (1, false), (all - 1, false), (2, true)] {
-        let store = Watched::new(whole.clone());
-        *store.hanging.lock().unwrap() = Some(("p".to_owned(), usize::try_from(cut).unwrap()));
-        let hanging = open(store.clone(), scratch.path()).await.unwrap();
-        let cut_off = tokio::select! {
-            read = verify_with_notes(&hanging, notes.path(), false) => panic!("{read:?} were read"),
-            is_cut_off = store.hangs() => is_cut_off,
-        };
-        assert!(cut_off, "no read hangs");
-        let expected = if is_anew { (all, 0) } else { (all - cut, cut) };
-        assert_eq!(verify_with_notes(&repository, notes.path(), is_anew).await, expected, "cut off after {cut}");
+    for (cut, from_start) in [(0, false), (1, false), (all - 1, false), (2, true)] {
+        cut_verification(&whole, scratch.path(), notes.path(), cut).await;
+        let expected = if from_start { (all, 0) } else { (all - cut, cut) };
+        assert_eq!(verify_with_notes(&repository, notes.path(), from_start).await, expected, "cut off after {cut}");
         assert_eq!(std::fs::read_dir(notes.path()).unwrap().count(), 0, "the notes go when it has ended");
     }
     assert_eq!(verify_with_notes(&repository, notes.path(), false).await, (all, 0));
+}
+
+/// The copy of a bucket that is put in its place has the names of all packs, and may be damaged.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_read_before_the_bucket_was_copied_back_is_read_again() {
+    let (scratch, notes) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let whole = flat_bucket("comp-zstd-fastest").await;
+    set_times(&whole, 1).await;
+    let all = open(whole.clone(), scratch.path()).await.unwrap().contents().scan(Some(0)).count() as u64;
+    cut_verification(&whole, scratch.path(), notes.path(), all - 1).await;
+    for (times, is_found) in [(None, true), (Some(2), true), (Some(1), false)] {
+        let copy = flat_bucket("comp-zstd-fastest").await;
+        for pack in keys(&*copy, "p").await {
+            let mut bytes = get(&*copy, &pack).await;
+            bytes.iter_mut().for_each(|byte| *byte ^= 1);
+            copy.put(&pack, bytes.into(), PutOptions::default()).await.unwrap();
+        }
+        if let Some(seconds) = times {
+            set_times(&copy, seconds).await;
+        }
+        // Each goes on with the notes of the first.
+        let of_this = tempfile::tempdir().unwrap();
+        for file in std::fs::read_dir(notes.path()).unwrap().map(Result::unwrap) {
+            std::fs::copy(file.path(), of_this.path().join(file.file_name())).unwrap();
+        }
+        let repository = open(Watched::new(copy), scratch.path()).await.unwrap();
+        let (report, problems) = verify_resumably(&repository, of_this.path(), false).await;
+        let read = if is_found { (0, all) } else { (all - 1, 1) };
+        assert_eq!((report.contents_before, problems.len() as u64), read, "{times:?}");
+    }
 }
 
 #[tokio::test]

@@ -10,14 +10,14 @@ use clap::Args;
 use lifeboat_kopia::Repository;
 use lifeboat_kopia::format::time::UnixNanos;
 use lifeboat_kopia::snapshot::Snapshot;
-use lifeboat_kopia::verify::{Problem, VerifyNotes, VerifyOptions, VerifyReport, VerifyState};
+use lifeboat_kopia::verify::{Problem, VerifyNotes, VerifyOptions, VerifyReport, VerifyRun};
 use lifeboat_object::printable;
 use lifeboat_standalone::local_operation::state::folder_of;
 use lifeboat_terminal::flags::globals::Globals;
 use lifeboat_terminal::output::errors::warn;
 use lifeboat_terminal::output::progress::shown;
 use lifeboat_terminal::output::{Output, print_resource};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::PathBuf;
@@ -52,13 +52,13 @@ pub(crate) struct VerifyArgs {
     /// The seed by which files are chosen for --files-percent; another one chooses others
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     seed: u64,
-    /// Read everything again, also what the same verification had read before it was cut off
+    /// Read everything, also what this verification had read before it was cut off
     #[arg(long, conflicts_with = "structure")]
-    anew: bool,
-    /// A folder for notes of what was read, by which the same command goes on after it was cut off; one below ~/.local/state
+    from_start: bool,
+    /// The folder in which it is written down what was read, so that the same command resumes; one below ~/.local/state
     /// when left out
     #[arg(long, value_name = "DIRECTORY", conflicts_with = "structure")]
-    notes: Option<PathBuf>,
+    resume_folder: Option<PathBuf>,
     /// Print the report as json or yaml
     #[arg(long, short, value_enum)]
     output: Option<Output>,
@@ -99,14 +99,14 @@ impl VerifyArgs {
     }
 
     /// Verifies with progress on standard error.
-    async fn verify(&self, repository: &Repository, options: VerifyOptions) -> Result<VerifyRun> {
+    async fn verify(&self, repository: &Repository, options: VerifyOptions) -> Result<EndedVerification> {
         let notes = self.open_notes(repository, &options);
-        let state = VerifyState { notes: notes.clone(), ..VerifyState::default() };
-        let counts = Arc::clone(&state.progress);
+        let run = VerifyRun { notes: notes.clone(), ..VerifyRun::default() };
+        let counts = Arc::clone(&run.progress);
         let problems: Arc<Mutex<Vec<String>>> = Arc::default();
         let noted = Arc::clone(&problems);
         let began = Instant::now();
-        let verifying = repository.verify_with(options, state, move |problem| {
+        let verifying = repository.verify_resumably(options, run, move |problem| {
             let mut problems = noted.lock().unwrap_or_else(PoisonError::into_inner);
             if problems.len() < PRINTED {
                 problems.push(sentence(&problem));
@@ -129,103 +129,115 @@ impl VerifyArgs {
             Err(error) => return Err(error.into()),
         };
         let problems = std::mem::take(&mut *problems.lock().unwrap_or_else(PoisonError::into_inner));
-        Ok(VerifyRun { report, problems, goes_on_from: notes.and_then(|notes| notes.goes_on_from()) })
+        Ok(EndedVerification { report, problems, goes_on_from: notes.and_then(|notes| notes.goes_on_from()) })
     }
 
-    /// Opens the notes, where files are read. Without them the verification begins anew each time, which is no reason not to
+    /// Opens the notes, where files are read. Without them the verification begins at its start, which is no reason not to
     /// verify.
     fn open_notes(&self, repository: &Repository, options: &VerifyOptions) -> Option<Arc<VerifyNotes>> {
         if options.files_percent == 0.0 {
             return None;
         }
-        let folder = self.notes.clone().unwrap_or_else(|| folder_of("verifications"));
-        match VerifyNotes::open(&folder, repository, options, self.anew) {
+        let folder = self.resume_folder.clone().unwrap_or_else(|| folder_of("verifications"));
+        match VerifyNotes::open(&folder, repository, options, self.from_start) {
             Ok(notes) => {
                 if let Some(begun) = notes.goes_on_from() {
-                    let text =
-                        format!("note: goes on with the verification that began {begun}; --anew reads everything");
+                    let text = format!(
+                        "note: goes on with the verification that began {begun}; --from-start reads everything"
+                    );
                     warn(Some(&text));
                 }
                 Some(Arc::new(notes))
             }
             Err(error) => {
-                let text = format!("warning: {error}: a verification that is cut off begins anew; look at --notes");
+                let text =
+                    format!("warning: {error}: a verification that is cut off begins anew; look at --resume-folder");
                 warn(Some(&text));
                 None
             }
         }
     }
 
-    fn print(&self, run: &VerifyRun, notes: &SnapshotNotes) -> Result<()> {
-        let VerifyRun { report, problems, goes_on_from } = run;
-        if let Some(output) = self.output {
-            let value = json!({
-                "snapshots": report.snapshots,
-                "directories": report.directories,
-                "files": report.files,
-                "contentsRead": report.contents,
-                "bytesRead": report.bytes,
-                "readBefore": goes_on_from.map(|begun| json!({
-                    "begun": begun.to_string(),
-                    "contents": report.contents_before,
-                    "bytes": report.bytes_before,
-                })),
-                "damagedIndexEntries": report.damaged_index_entries,
-                "damagedPacks": report.damaged_packs,
-                "packsWithoutIndex": report.packs_without_index,
-                "problemCount": report.problems,
-                "problems": problems,
-                "noteCount": notes.count,
-                "notes": notes.first,
-            });
-            return print_resource(&value, output);
+    fn print(&self, ended: &EndedVerification, notes: &SnapshotNotes) -> Result<()> {
+        match self.output {
+            Some(output) => print_resource(&value(ended, notes), output),
+            None => print_lines(ended, notes),
         }
-        let mut out = std::io::stdout().lock();
-        for problem in problems {
-            writeln!(out, "{}", printable(problem))?;
-        }
-        let more = report.problems.saturating_sub(problems.len() as u64);
-        if more > 0 {
-            writeln!(out, "and {more} more")?;
-        }
-        if let Some(damaged) = damaged_indexes(report.damaged_index_entries, report.damaged_packs) {
-            writeln!(out, "{damaged}")?;
-        }
-        for note in &notes.first {
-            writeln!(out, "note: {}", printable(note))?;
-        }
-        let more = notes.count - notes.first.len();
-        if more > 0 {
-            writeln!(out, "note: and {more} more snapshots lack entries")?;
-        }
-        if report.packs_without_index > 0 {
-            writeln!(
-                out,
-                "note: no index names {} packs: they are of a snapshot that goes on or was cut off, or what they have was \
-                 deleted; where snapshots are missing their index may be lost, and --recover-indexes finds it",
-                report.packs_without_index
-            )?;
-        }
-        if let Some(begun) = goes_on_from {
-            let VerifyReport { contents_before: contents, bytes_before: bytes, .. } = report;
-            writeln!(
-                out,
-                "note: {contents} contents, {bytes} bytes, were read since {begun}, before this verification was cut off, and \
-                 not again"
-            )?;
-        }
-        let VerifyReport { snapshots, directories, files, contents, bytes, problems, .. } = report;
-        writeln!(
-            out,
-            "{snapshots} snapshots, {directories} directories, {files} files; {contents} contents read, {bytes} bytes; \
-             {problems} problems"
-        )?;
-        Ok(())
     }
 }
 
+/// The report as JSON.
+fn value(ended: &EndedVerification, notes: &SnapshotNotes) -> Value {
+    let EndedVerification { report, problems, goes_on_from } = ended;
+    json!({
+        "snapshots": report.snapshots,
+        "directories": report.directories,
+        "files": report.files,
+        "contentsRead": report.contents,
+        "bytesRead": report.bytes,
+        "readBefore": goes_on_from.map(|begun| json!({
+            "begun": begun.to_string(),
+            "contents": report.contents_before,
+            "bytes": report.bytes_before,
+        })),
+        "damagedIndexEntries": report.damaged_index_entries,
+        "damagedPacks": report.damaged_packs,
+        "packsWithoutIndex": report.packs_without_index,
+        "problemCount": report.problems,
+        "problems": problems,
+        "noteCount": notes.count,
+        "notes": notes.first,
+    })
+}
+
+/// Prints problems, notes and counts, a line each.
+fn print_lines(ended: &EndedVerification, notes: &SnapshotNotes) -> Result<()> {
+    let EndedVerification { report, problems, goes_on_from } = ended;
+    let mut out = std::io::stdout().lock();
+    for problem in problems {
+        writeln!(out, "{}", printable(problem))?;
+    }
+    let more = report.problems.saturating_sub(problems.len() as u64);
+    if more > 0 {
+        writeln!(out, "and {more} more")?;
+    }
+    if let Some(damaged) = damaged_indexes(report.damaged_index_entries, report.damaged_packs) {
+        writeln!(out, "{damaged}")?;
+    }
+    for note in &notes.first {
+        writeln!(out, "note: {}", printable(note))?;
+    }
+    let more = notes.count - notes.first.len();
+    if more > 0 {
+        writeln!(out, "note: and {more} more snapshots lack entries")?;
+    }
+    if report.packs_without_index > 0 {
+        writeln!(
+            out,
+            "note: no index names {} packs: they are of a snapshot that goes on or was cut off, or what they have was \
+             deleted; where snapshots are missing their index may be lost, and --recover-indexes finds it",
+            report.packs_without_index
+        )?;
+    }
+    if let Some(begun) = goes_on_from {
+        let VerifyReport { contents_before: contents, bytes_before: bytes, .. } = report;
+        writeln!(
+            out,
+            "note: {contents} contents ({bytes} bytes) were read before this verification was cut off, since {begun}, and \
+             were not read again"
+        )?;
+    }
+    let VerifyReport { snapshots, directories, files, contents, bytes, problems, .. } = report;
+    writeln!(
+        out,
+        "{snapshots} snapshots, {directories} directories, {files} files; {contents} contents read, {bytes} bytes; \
+         {problems} problems"
+    )?;
+    Ok(())
+}
+
 /// A verification that has ended.
-struct VerifyRun {
+struct EndedVerification {
     report: VerifyReport,
     /// Problems that are printed.
     problems: Vec<String>,

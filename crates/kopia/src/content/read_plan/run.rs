@@ -48,11 +48,14 @@ where
 /// Looks up where contents lie. Those that no index has are told to the sink.
 fn locate<T>(set: &IndexSet, window: Vec<Wanted<T>>, sink: &impl Sink<T>) -> Result<Vec<Located<T>>, KopiaError> {
     let mut located = Vec::with_capacity(window.len());
-    for wanted in window {
+    for mut wanted in window {
         let found = set.locate(&wanted.content)?.ok_or_else(|| missing(&wanted.content));
         let found = found.and_then(|found| Ok((found.record, range(&found.record)?)));
         match found {
-            Ok((record, range)) => located.push(Located { record, range, wanted }),
+            Ok((record, range)) => {
+                sink.note_place(&|| record.into_entry(set.pack_name(record.pack)), &mut wanted.tag);
+                located.push(Located { record, range, wanted });
+            }
             Err(error) => sink.fail(error, vec![wanted.tag])?,
         }
     }

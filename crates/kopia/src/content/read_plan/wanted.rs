@@ -2,6 +2,7 @@
 
 use crate::KopiaError;
 use crate::format::content_id::ContentId;
+use crate::format::index::Entry;
 use bytes::Bytes;
 
 /// A content that somebody wants. One content may be wanted several times; within a window it is read once.
@@ -52,6 +53,9 @@ impl ReadLimits {
 
 /// The sink of a plan. Called from several threads, in no order; an error ends the reading.
 pub trait Sink<T>: Send + Sync + 'static {
+    /// Takes note of the place where a content is about to be read, for one who asked for it.
+    fn note_place(&self, _entry: &dyn Fn() -> Entry, _tag: &mut T) {}
+
     /// Takes the plain bytes of a content for all tags that asked for it.
     ///
     /// # Errors
