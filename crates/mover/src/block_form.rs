@@ -2,6 +2,7 @@
 //! pkg/uploader/block).
 
 use lifeboat_kopia::format::time::UnixNanos;
+use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -40,6 +41,28 @@ pub struct BlockChanges {
     /// The ranges of bytes that may have changed, in any order. All other bytes are as they are in the earlier
     /// snapshot.
     pub ranges: Vec<Range<u64>>,
+}
+
+/// A range of a list of changes. Storages say more of it than that.
+#[derive(Deserialize)]
+struct ListedRange {
+    offset: u64,
+    length: u64,
+}
+
+impl BlockChanges {
+    /// Reads ranges from a list such as `[{"offset": 0, "length": 4096}]`.
+    ///
+    /// # Errors
+    /// The reason for which it is no such list.
+    pub fn read_ranges(text: &[u8]) -> Result<Vec<Range<u64>>, String> {
+        let listed: Vec<ListedRange> = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+        let range = |ListedRange { offset, length }: &ListedRange| match offset.checked_add(*length) {
+            Some(end) => Ok(*offset..end),
+            None => Err(format!("{length} bytes at {offset} end beyond all devices")),
+        };
+        listed.iter().map(range).collect()
+    }
 }
 
 /// True for the tags of a snapshot by the uploader of blocks.

@@ -1,9 +1,10 @@
-//! `lifeboat repo snapshot --block-form blocks`: an image of a device in the form of Velero's uploader of blocks.
+//! `lifeboat repo snapshot --device-form blocks`: an image of a device in the form of Velero's uploader of blocks.
 
 use crate::repository_ground::RepositoryGround;
 use lifeboat_testbed::Kopia;
 use std::fs::{self, File};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::time::SystemTime;
 
 const PASSWORD: &str = "written-passw0rd";
 /// The length of the image: three blocks and a part of one.
@@ -20,7 +21,7 @@ fn an_image_in_blocks_comes_back_with_its_length_and_changes_are_enough() {
     bytes[1 << 20..2 << 20].fill(0);
     fs::write(&image, &bytes).expect("write");
     let take = |more: &[&str]| {
-        let flags = [&["snapshot", &given, "--block-form", "blocks"], &SOURCE[..], more].concat();
+        let flags = [&["snapshot", &given, "--device-form", "blocks"], &SOURCE[..], more].concat();
         ground.json(&flags)
     };
     let first = take(&[]);
@@ -29,6 +30,15 @@ fn an_image_in_blocks_comes_back_with_its_length_and_changes_are_enough() {
     assert_eq!(first["tags"], tags, "{first}");
     ground.ok(&["restore", "latest", &into]);
     assert!(fs::read(&back).expect("a file") == bytes);
+    let made = back.metadata().expect("a file");
+    assert_eq!(made.mode() & 0o7777, 0o600);
+    assert!(made.modified().expect("a time") > SystemTime::UNIX_EPOCH);
+    // The path of the device in the snapshot names it as well.
+    let by_path = ground.path("by-path");
+    ground.ok(&["restore", "latest:shop-data", &by_path.display().to_string()]);
+    assert!(fs::read(&by_path).expect("a file") == bytes);
+    let printed = ground.command(&["cat", "latest:shop-data"]).output().expect("it runs").stdout;
+    assert!(printed == bytes);
 
     // Only the block that has changed is read, and the last one, which is not full.
     bytes[(1 << 20) + 7] = 9;
@@ -64,7 +74,7 @@ fn changes_that_fit_no_device_or_no_snapshot_are_refused() {
         let flags = [&["snapshot", &image], &SOURCE[..], more].concat();
         ground.repo(&flags)
     };
-    let blocks = ["--block-form", "blocks"];
+    let blocks = ["--device-form", "blocks"];
     let by_changes = [&blocks[..], &["--since", "latest", "--changed", &changed]].concat();
     let refused = take(&by_changes);
     let why = "--since latest: look for it among the snapshots of default@default:mover/velero-block/shop/data";

@@ -1,11 +1,10 @@
 //! The form of `lifeboat repo snapshot` for block devices, and the changes that a storage tells of them.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, ValueEnum};
 use lifeboat_kopia::format::snapshot::Source;
 use lifeboat_kopia::snapshot::{Snapshot, choose};
 use lifeboat_mover::snapshot::{BlockChanges, BlockForm};
-use serde_json::Value;
 use std::fs::File;
 use std::io::Read;
 use std::ops::Range;
@@ -23,10 +22,10 @@ const FORM_OF_RANGES: &str = "it has to be a list such as [{\"offset\": 0, \"len
 #[derive(Debug, Args)]
 pub(crate) struct BlockArgs {
     /// The form in which a block device is saved
-    #[arg(long, value_enum, value_name = "FORM", default_value_t = DeviceForm::Files)]
-    block_form: DeviceForm,
-    /// The snapshot from which all blocks are taken over, without reading them, that are not among --changed: an ID, the
-    /// beginning of one, or latest, which is of the same source
+    #[arg(long, value_enum, value_name = "FORM", default_value_t = DeviceForm::Stream)]
+    device_form: DeviceForm,
+    /// An earlier snapshot of the same source, from which all blocks are taken that --changed does not name, without
+    /// reading them: an ID, the beginning of one, or latest
     #[arg(long, value_name = "SNAPSHOT", requires = "changed", conflicts_with = "full")]
     since: Option<String>,
     /// A file with the ranges of bytes that may have changed since the snapshot of --since, such as
@@ -35,47 +34,47 @@ pub(crate) struct BlockArgs {
     changed: Option<PathBuf>,
 }
 
-/// `--block-form`.
+/// `--device-form`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum DeviceForm {
     /// A stream of its bytes, as Velero saves it with the data mover velero-fs: every version of Velero reads it
-    Files,
+    Stream,
     /// Blocks of 1 MiB, as Velero 1.19 saves it with the data mover velero-block; PATH may be an image of a device, too
     Blocks,
 }
 
-/// The changes that the flags tell of, before their snapshot is found.
+/// The changes as the flags give them; the snapshot may be `latest`.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct TextChanges {
+pub(crate) struct GivenChanges {
     since: String,
     ranges: Vec<Range<u64>>,
 }
 
 impl BlockArgs {
     /// Reads the changed ranges.
-    pub(crate) fn changes(&self) -> Result<Option<TextChanges>> {
+    pub(crate) fn changes(&self) -> Result<Option<GivenChanges>> {
         let (Some(since), Some(file)) = (&self.since, &self.changed) else { return Ok(None) };
-        if self.block_form != DeviceForm::Blocks {
-            bail!("--since and --changed are for devices that are saved as blocks: add --block-form blocks");
+        if self.device_form != DeviceForm::Blocks {
+            bail!("--since and --changed are for devices that are saved as blocks: add --device-form blocks");
         }
-        let ranges = ranges(file).with_context(|| format!("read the changed ranges from {}", file.display()))?;
-        Ok(Some(TextChanges { since: since.clone(), ranges }))
+        let ranges = read_ranges(file).with_context(|| format!("read the changed ranges from {}", file.display()))?;
+        Ok(Some(GivenChanges { since: since.clone(), ranges }))
     }
 
-    /// The form of a device of this source; `None` for that of files.
+    /// The form of a device of this source; `None` for a stream.
     pub(crate) fn form(
         &self,
         source: &Source,
-        changes: Option<TextChanges>,
+        changes: Option<GivenChanges>,
         snapshots: &[Snapshot],
     ) -> Result<Option<BlockForm>> {
-        if self.block_form == DeviceForm::Files {
+        if self.device_form == DeviceForm::Stream {
             return Ok(None);
         }
         let claim = source.path.split_once(OF_VELERO).map_or(source.path.as_str(), |(_, claim)| claim);
         let changes = match changes {
-            Some(TextChanges { since, ranges }) => {
-                Some(BlockChanges { since: chosen(&since, source, snapshots)?, ranges })
+            Some(GivenChanges { since, ranges }) => {
+                Some(BlockChanges { parent: choose_since(&since, source, snapshots)?, ranges })
             }
             None => None,
         };
@@ -84,7 +83,7 @@ impl BlockArgs {
 }
 
 /// The ID of a snapshot of the source. Blocks of another device would make a device that never was.
-fn chosen(text: &str, source: &Source, snapshots: &[Snapshot]) -> Result<String> {
+fn choose_since(text: &str, source: &Source, snapshots: &[Snapshot]) -> Result<String> {
     let is_of_it = |one: &&Snapshot| one.document.as_ref().is_ok_and(|document| document.source == *source);
     let of_it: Vec<Snapshot> = snapshots.iter().filter(is_of_it).cloned().collect();
     let Source { user, host, path } = source;
@@ -93,24 +92,13 @@ fn chosen(text: &str, source: &Source, snapshots: &[Snapshot]) -> Result<String>
     Ok(snapshot.id.clone())
 }
 
-fn ranges(file: &Path) -> Result<Vec<Range<u64>>> {
+fn read_ranges(file: &Path) -> Result<Vec<Range<u64>>> {
     let mut text = Vec::new();
     File::open(file)?.take(MAX_CHANGED + 1).read_to_end(&mut text)?;
     if text.len() as u64 > MAX_CHANGED {
         bail!("it has more than {MAX_CHANGED} bytes: read the whole device instead");
     }
-    let listed: Vec<Value> = serde_json::from_slice(&text).context(FORM_OF_RANGES)?;
-    listed.iter().map(range).collect()
-}
-
-fn range(listed: &Value) -> Result<Range<u64>> {
-    let number = |key: &str| {
-        let number = listed.get(key).and_then(Value::as_u64);
-        number.with_context(|| format!("{listed} has no {key} in bytes: {FORM_OF_RANGES}"))
-    };
-    let (offset, length) = (number("offset")?, number("length")?);
-    let end = offset.checked_add(length);
-    Ok(offset..end.with_context(|| format!("{length} bytes at {offset} end beyond all devices"))?)
+    BlockChanges::read_ranges(&text).map_err(|why| anyhow!("{FORM_OF_RANGES}: {why}"))
 }
 
 #[cfg(test)]
@@ -140,7 +128,7 @@ mod tests {
     #[test]
     fn a_device_is_called_like_its_path_or_like_the_claim_of_velero() {
         let name = |path: &str| {
-            let args = parsed(&["--block-form", "blocks"]).unwrap();
+            let args = parsed(&["--device-form", "blocks"]).unwrap();
             args.form(&source(path), None, &[]).unwrap().unwrap()
         };
         assert_eq!(name("/dev/vg/data"), BlockForm::of("dev-vg-data"));
@@ -155,7 +143,7 @@ mod tests {
         let given = file.to_str().unwrap();
         let read = |text: &str| {
             std::fs::write(&file, text).unwrap();
-            let args = parsed(&["--block-form", "blocks", "--since", "abcd", "--changed", given]).unwrap();
+            let args = parsed(&["--device-form", "blocks", "--since", "abcd", "--changed", given]).unwrap();
             args.changes().map(|changes| changes.unwrap().ranges).map_err(|e| format!("{e:#}"))
         };
         let of_rbd = r#"[{"offset":4194304,"length":8192,"exists":"true"},{"offset":0,"length":1,"exists":"false"}]"#;
@@ -163,8 +151,9 @@ mod tests {
         assert_eq!(read("[]"), Ok(Vec::new()));
         for (text, why) in [
             ("{}", "it has to be a list such as [{\"offset\": 0, \"length\": 4096}], with numbers of bytes"),
-            (r#"[{"offset":-1,"length":1}]"#, " has no offset in bytes: it has to be a list"),
-            (r#"[{"offset":1}]"#, r#"{"offset":1} has no length in bytes: it has to be a list"#),
+            (r#"[{"offset":-1,"length":1}]"#, "with numbers of bytes: invalid value: integer `-1`, expected u64"),
+            (r#"[{"offset":1}]"#, "with numbers of bytes: missing field `length`"),
+            (r#"[{"offset":"1","length":1}]"#, "with numbers of bytes: invalid type: string \"1\", expected u64"),
             (
                 r#"[{"offset":1,"length":18446744073709551615}]"#,
                 "18446744073709551615 bytes at 1 end beyond all devices",
@@ -181,9 +170,9 @@ mod tests {
             assert!(parsed(line).is_err(), "{line:?}");
         }
         let error = parsed(&["--since", "latest", "--changed", "x"]).unwrap().changes().unwrap_err().to_string();
-        assert_eq!(error, "--since and --changed are for devices that are saved as blocks: add --block-form blocks");
-        let args = parsed(&["--block-form", "blocks", "--since", "latest", "--changed", "x"]).unwrap();
-        let changes = TextChanges { since: "latest".to_owned(), ranges: Vec::new() };
+        assert_eq!(error, "--since and --changed are for devices that are saved as blocks: add --device-form blocks");
+        let args = parsed(&["--device-form", "blocks", "--since", "latest", "--changed", "x"]).unwrap();
+        let changes = GivenChanges { since: "latest".to_owned(), ranges: Vec::new() };
         let error = format!("{:#}", args.form(&source("/x"), Some(changes), &[]).unwrap_err());
         assert!(error.contains("--since latest: look for it among the snapshots of u@h:/x: "), "{error}");
     }

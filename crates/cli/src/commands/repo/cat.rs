@@ -1,6 +1,7 @@
 //! `lifeboat repo cat`.
 
 use super::choice::SnapshotSourceArgs;
+use super::restore::in_blocks;
 use super::source::FoundEntry;
 use super::{RepositoryArgs, SnapshotPath};
 use anyhow::{Context, Result, bail};
@@ -27,10 +28,15 @@ impl CatArgs {
     pub(crate) async fn run(self, globals: &Globals) -> Result<ExitCode> {
         let opened = self.repository.open_source(globals).await?;
         let found = self.entry.find_in(&opened.source, &self.snapshot_source).await?;
-        let FoundEntry { snapshot, entry, gaps, .. } = found;
+        let FoundEntry { snapshot, tags, entry, gaps } = found;
         gaps.warn(&snapshot);
+        // The root of a device in blocks is a directory, which cat names as such.
+        let (entry, length) = match entry.kind {
+            EntryKind::File => in_blocks(&opened.source, entry, &tags).await?,
+            _ => (entry, None),
+        };
         let path = if self.entry.path.is_empty() { "the root" } else { &self.entry.path };
-        let printed = PrintedBytes { entry: &entry, length: None };
+        let printed = PrintedBytes { entry: &entry, length };
         print_bytes(&opened.source, printed, &format!("{path} of snapshot {snapshot}")).await
     }
 }

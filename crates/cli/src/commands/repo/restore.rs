@@ -18,7 +18,9 @@ use lifeboat_terminal::output::exit_code::PARTIALLY_FAILED;
 use lifeboat_terminal::output::progress::shown;
 use lifeboat_terminal::output::{Output, print_resource};
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::io::Write;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -99,24 +101,44 @@ impl RestoreArgs {
         let FoundEntry { snapshot, tags, entry, gaps } = found;
         let what = format!("snapshot {snapshot}");
         let (source, target) = (&opened.source, &self.target);
-        // Of a device that is saved as blocks the last one is filled up.
-        let device = match self.entry.path.is_empty() && is_saved_as_blocks(&tags) {
-            true => saved_device(source, &entry, &tags).await.with_context(|| format!("read {what}"))?,
-            false => None,
-        };
-        let (entry, length) = match device {
-            Some(SavedDevice { file, length, .. }) => (file, Some(length)),
-            None => (entry, None),
-        };
+        let (entry, length) = in_blocks(source, entry, &tags).await.with_context(|| format!("read {what}"))?;
         let restored = Restored { source, entry: &entry, gaps: &gaps, length, what: &what, target };
         self.flags.restore(restored).await
     }
+}
+
+/// The file and the length of a device, where a snapshot with these tags has saved it as blocks: the last one is filled up.
+/// Its path may be named as well as that of the root. Any other entry is given back as it is.
+pub(crate) async fn in_blocks(
+    source: &Source,
+    entry: SourceEntry,
+    tags: &BTreeMap<String, String>,
+) -> Result<(SourceEntry, Option<u64>)> {
+    if !is_saved_as_blocks(tags) {
+        return Ok((entry, None));
+    }
+    Ok(match saved_device(source, &entry, tags).await? {
+        Some(SavedDevice { file, length, .. }) => (file, Some(length)),
+        None => (entry, None),
+    })
+}
+
+/// The entry of a device as a file, which has the mode of the file that is there, or is for its user alone: the mode of the
+/// snapshot, 0777, is nobody's choice.
+fn image_of(device: &SourceEntry, target: &Path) -> SourceEntry {
+    let mut image = device.clone();
+    if let Some(attributes) = &mut image.attributes {
+        attributes.mode = std::fs::metadata(target).map_or(0o600, |there| there.mode() & 0o777);
+    }
+    image
 }
 
 impl RestoreFlags {
     /// Restores an entry and prints the report. Ends with another code where it is not all there.
     pub(crate) async fn restore(&self, restored: Restored<'_>) -> Result<ExitCode> {
         let Restored { source, entry, gaps, length, what, target } = restored;
+        let image = length.map(|_| image_of(entry, target));
+        let entry = image.as_ref().unwrap_or(entry);
         let options = RestoreOptions {
             existing: match self.existing {
                 ExistingFiles::Update => Existing::Update,
@@ -126,7 +148,8 @@ impl RestoreFlags {
             },
             delete_extra: self.delete_extra,
             sparse: !self.no_sparse,
-            owners: !self.no_owners,
+            // A device has none.
+            owners: !self.no_owners && image.is_none(),
             stop_at_first_error: self.stop_at_first_error,
             length,
             ..RestoreOptions::new(target)
@@ -248,6 +271,10 @@ fn describe(totals: &Totals, elapsed: Duration) -> String {
 mod tests {
     use super::*;
     use lifeboat_kopia::format::snapshot::SnapshotDocument;
+    use lifeboat_kopia::format::time::UnixNanos;
+    use lifeboat_mover::tree::Attributes;
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn progress_tells_how_much_and_how_long_yet() {
@@ -258,6 +285,19 @@ mod tests {
             describe(&totals, Duration::from_secs(10)),
             "3 of 9 files, 10.0 MiB of 40.0 MiB, 1.0 MiB/s, 30 s left"
         );
+    }
+
+    #[test]
+    fn the_image_of_a_device_is_for_its_user_or_keeps_the_mode_that_it_has() {
+        let folder = tempfile::tempdir().unwrap();
+        let attributes = Attributes { mode: 0o777, uid: 0, gid: 0, modified: UnixNanos(7), extended: None };
+        let device = SourceEntry { attributes: Some(attributes), ..SourceEntry::directory("disk".into()) };
+        let target = folder.path().join("image");
+        let mode = || image_of(&device, &target).attributes.unwrap().mode;
+        assert_eq!(mode(), 0o600);
+        std::fs::write(&target, "").unwrap();
+        std::fs::set_permissions(&target, Permissions::from_mode(0o640)).unwrap();
+        assert_eq!(mode(), 0o640);
     }
 
     /// The gaps of a snapshot that was not finished.

@@ -7,6 +7,7 @@ use super::{RepositoryArgs, kopia_clock, write_options};
 use anyhow::{Context, Result};
 use clap::Args;
 use lifeboat_kopia::format::snapshot::Source;
+use lifeboat_mover::restore::is_saved_as_blocks;
 use lifeboat_mover::snapshot::{Named, SnapshotOptions, SnapshotReport, snapshot};
 use lifeboat_mover::{Progress, Totals};
 use lifeboat_object::printable;
@@ -167,6 +168,13 @@ fn summary(report: &SnapshotReport) -> String {
     let (totals, written) = (&report.totals, &report.written);
     let below = report.document.root.as_ref().and_then(|root| root.summary.as_ref());
     let (files, bytes) = below.map_or((0, 0), |below| (below.files, below.size));
+    if is_saved_as_blocks(&report.document.tags) {
+        // Velero's form counts no files.
+        return format!(
+            "1 device, {bytes} bytes in blocks; {} bytes read, {} new, {} stored",
+            totals.bytes_read, written.new_bytes, written.stored_bytes
+        );
+    }
     format!(
         "{files} files, {} directories, {} symlinks, {bytes} bytes; {} bytes read, {} new, {} stored; {} left out by rules; {} failed",
         totals.directories,
