@@ -119,6 +119,7 @@ pub async fn snapshot(
         writer.delete_manifest(old)?;
     }
     run.flush().await?;
+    run.warn_of_future();
     let left = writer.contents().undeleted_markers();
     if left > 0 {
         run.warn(format!(

@@ -1,4 +1,6 @@
-//! Two writers and a maintainer of one repository at once, each a process of its own.
+//! Two writers and a maintainer of one repository at once, each a process of its own. Nothing here is old enough for
+//! maintenance to delete it (24 hours): it merges indexes. What it deletes while others write is tested in
+//! `crates/kopia`, where clocks are made.
 
 use crate::repository_ground::RepositoryGround;
 use crate::support::ended;

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 const UNFINISHED: usize = 3;
 
 /// The longest time in which a file system gives all writes the same time, in nanoseconds: that of FAT, and of some shares.
-const TICK: i64 = 2 * SECOND;
+pub(super) const TICK: i64 = 2 * SECOND;
 
 /// An earlier snapshot of the source.
 #[derive(Debug, Clone, Copy)]

@@ -1,13 +1,16 @@
 //! The state of one snapshot that all its parts share.
 
 use super::attributes::LostCounts;
+use super::entry::{Entry, Kind};
 use super::options::{Named, SnapshotOptions, SnapshotReport};
+use super::parents::TICK;
 use super::policies::Policies;
 use super::whole::WholeObjects;
+use crate::MoverError;
 use crate::Progress;
 use crate::failure::Failed;
 use crate::handles::OpenFiles;
-use crate::{MoverError, progress};
+use crate::progress::add;
 use lifeboat_kopia::content::writer::Written;
 use lifeboat_kopia::format::snapshot::{SnapshotDocument, Stats};
 use lifeboat_kopia::{KopiaError, RepositoryWriter};
@@ -59,6 +62,8 @@ pub(super) struct Counts {
     pub(super) excluded_directories: AtomicU64,
     pub(super) ignored_errors: AtomicU64,
     pub(super) errors: AtomicU64,
+    /// Files whose time has not come yet. The format does not count them.
+    pub(super) future_files: AtomicU64,
 }
 
 /// The lists of the report.
@@ -133,11 +138,28 @@ impl Run {
     /// Records an entry that is not in the snapshot.
     pub(super) fn fail(&self, path: &str, failed: &Failed, is_passed_over: bool) {
         let counter = if is_passed_over { &self.counts.ignored_errors } else { &self.counts.errors };
-        progress::add(counter, 1);
+        add(counter, 1);
         self.note(|notes, most| {
             let list = if is_passed_over { &mut notes.passed_over } else { &mut notes.failed };
             list.add(path.to_owned(), failed.to_string(), most);
         });
+    }
+
+    /// Counts the files of a listing whose time has not come yet: no later snapshot takes them over before it has.
+    pub(super) fn count_future(&self, entries: &[Entry]) {
+        let now = (self.options.clock)();
+        let is_future = |entry: &&Entry| entry.kind == Kind::File && entry.modified.0 > now.0.saturating_add(TICK);
+        add(&self.counts.future_files, entries.iter().filter(is_future).count() as u64);
+    }
+
+    /// Warns of files that each snapshot reads for their time.
+    pub(super) fn warn_of_future(&self) {
+        let files = self.counts.future_files.load(Ordering::Relaxed);
+        if files > 0 {
+            self.warn(format!(
+                "{files} files have a time in the future: each snapshot reads them until then, as they may be changed within it"
+            ));
+        }
     }
 
     /// Writes what is pending, and adds it to what the snapshot has written.

@@ -118,6 +118,7 @@ async fn save_entries(
         run.warn(format!("files of the directory {shown} are read anew: an earlier snapshot cannot be read: {error}"));
     }
     drop_lost(run, directory, &mut entries).await?;
+    run.count_future(&entries);
     let from = directory.state().entries.len();
     let (batches, directories) = plan(run, &entries, from);
     directory.state().add_entries(entries);

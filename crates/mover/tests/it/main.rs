@@ -21,4 +21,5 @@ mod restic;
 mod snapshot;
 mod target;
 mod tree;
+mod unsettled;
 mod written;

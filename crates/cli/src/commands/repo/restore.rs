@@ -107,8 +107,8 @@ impl RestoreArgs {
     }
 }
 
-/// The file and the length of a device, where a snapshot with these tags has saved it as blocks: the last one is filled up.
-/// Its path may be named as well as that of the root. Any other entry is given back as it is.
+/// The file and the length of a device, where a snapshot with these tags has saved it as blocks: the last one is filled
+/// up. Its path may be named as well as that of the root. Any other entry is given back as it is.
 pub(crate) async fn in_blocks(
     source: &Source,
     entry: SourceEntry,
@@ -123,8 +123,8 @@ pub(crate) async fn in_blocks(
     })
 }
 
-/// The entry of a device as a file, which has the mode of the file that is there, or is for its user alone: the mode of the
-/// snapshot, 0777, is nobody's choice.
+/// The entry of a device as a file, which has the mode of the file that is there, or is for its user alone: the mode of
+/// the snapshot, 0777, is nobody's choice.
 fn image_of(device: &SourceEntry, target: &Path) -> SourceEntry {
     let mut image = device.clone();
     if let Some(attributes) = &mut image.attributes {
