@@ -27,8 +27,9 @@ use crate::{MoverError, Progress};
 use blocks::find_block_parent;
 use checkpoint::{CHECKPOINT, Checkpoints};
 use lifeboat_kopia::RepositoryWriter;
+use lifeboat_kopia::format::directory::DirectoryEntry;
 use lifeboat_kopia::format::snapshot::{SnapshotDocument, Source};
-use lifeboat_kopia::format::time::HOUR;
+use lifeboat_kopia::format::time::{HOUR, UnixNanos};
 use lifeboat_kopia::snapshot::Snapshot;
 use parents::{Parent, choose};
 use policies::Policies;
@@ -101,9 +102,22 @@ pub async fn snapshot(
     };
     let (entry, checkpoints) = futures::future::try_join(Box::pin(saving), Box::pin(keeping)).await?;
     checkpoints.check_pause()?;
+    let document = document(&run, &root, start, entry);
+    let id = writer.save_snapshot(&document)?;
+    for old in checkpoints.last.iter().map(String::as_str).chain(abandoned(&snapshots, &document)) {
+        writer.delete_manifest(old)?;
+    }
+    run.flush().await?;
+    run.warn_of_future();
+    warn_of_markers(&run);
+    Ok(run.report(id, document))
+}
+
+/// The document of a snapshot that is complete.
+fn document(run: &Run, root: &Root, start: UnixNanos, entry: DirectoryEntry) -> SnapshotDocument {
     let mut tags = run.options.tags.clone();
     tags.extend(root.tags());
-    let document = SnapshotDocument {
+    SnapshotDocument {
         source: run.options.source.clone(),
         description: run.options.description.clone(),
         start,
@@ -113,21 +127,18 @@ pub async fn snapshot(
         root: Some(entry),
         tags,
         pins: run.options.pins.clone(),
-    };
-    let id = writer.save_snapshot(&document)?;
-    for old in checkpoints.last.iter().map(String::as_str).chain(abandoned(&snapshots, &document)) {
-        writer.delete_manifest(old)?;
     }
-    run.flush().await?;
-    run.warn_of_future();
-    let left = writer.contents().undeleted_markers();
+}
+
+/// Warns of markers of sessions that stay.
+fn warn_of_markers(run: &Run) {
+    let left = run.writer.contents().undeleted_markers();
     if left > 0 {
         run.warn(format!(
             "{left} markers of sessions (blobs s…) could not be deleted: maintenance deletes them after four days, and keeps \
              packs of these sessions until then"
         ));
     }
-    Ok(run.report(id, document))
 }
 
 /// Tells the progress how much the source had when it was saved last.
@@ -158,7 +169,6 @@ fn abandoned<'a>(snapshots: &'a [Snapshot], new: &SnapshotDocument) -> impl Iter
 mod tests {
     use super::*;
     use lifeboat_kopia::format::snapshot::Stats;
-    use lifeboat_kopia::format::time::UnixNanos;
     use std::collections::BTreeMap;
 
     #[test]

@@ -123,7 +123,7 @@ fn volumes_that_velero_saved_are_listed_and_verified() {
 }
 
 #[test]
-fn a_volume_that_velero_saved_comes_back_with_all_that_is_held_of_it() {
+fn a_volume_of_velero_comes_back_with_all_that_the_repository_has() {
     let volumes = SavedVolumes::new();
     let target = volumes.path("back");
     let into = target.display().to_string();

@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_of_several_parents_is_asked_once_and_has_the_later_time() {
+    fn a_directory_of_two_parents_is_asked_once_and_has_the_later_time() {
         let parent = |start| ParentDirectory { object: object(9), start: UnixNanos(start) };
         let directory = DirectoryEntry {
             name: "d".into(),
@@ -292,5 +292,9 @@ mod tests {
         }
         let expected = ParentDirectory { object: object(1), start: UnixNanos(9) };
         assert_eq!(below, Parents::from([(0, vec![expected])]));
+        let file = DirectoryEntry { entry_type: EntryType::File, ..directory.clone() };
+        let root = |root, start| Parent { root, start: UnixNanos(start) };
+        let roots = [root(&directory, 5), root(&file, 7), root(&directory, 9), root(&directory, 6)];
+        assert_eq!(ParentDirectory::of_roots(&roots), [expected]);
     }
 }
