@@ -43,9 +43,9 @@ impl Repository {
         self.verify_resumably(options, VerifyRun::default(), on_problem).await
     }
 
-    /// Verifies snapshots as [`Repository::verify`] does, with counters that others may look at meanwhile, and with notes
-    /// by which it goes on where it was cut off: directories, indexes and the lengths of packs are looked at again, and of
-    /// the contents of files those without a note are read.
+    /// Verifies snapshots as [`Repository::verify`] does, with counters that others may look at meanwhile, and with
+    /// notes by which it goes on where it was cut off: directories, indexes and the lengths of packs are looked at
+    /// again, and of the contents of files those without a note are read.
     ///
     /// # Errors
     /// As [`Repository::verify`].

@@ -1,8 +1,8 @@
 //! Notes of what a verification has read, by which the next one goes on where it was cut off.
 //!
-//! A note is the keyed hash of a content, of its place in a pack, and of the length and the time of that pack in the bucket.
-//! So a content that maintenance has moved since has no note, and is read again, as are all of a pack that was put there
-//! again. The notes go when the verification has ended.
+//! A note is the keyed hash of a content, of its place in a pack, and of the length and the time of that pack in the
+//! bucket. So a content that maintenance has moved since has no note, and is read again, as are all of a pack that was
+//! put there again. The notes go when the verification has ended.
 
 use super::packs::ListedPack;
 use super::report::VerifyOptions;
@@ -68,8 +68,8 @@ struct Log {
 }
 
 impl VerifyNotes {
-    /// Opens the notes of the verification with these options in a folder, which is made where it is missing. Those to which
-    /// nothing was added for more than seven days are removed; with `from_start` all of this verification are.
+    /// Opens the notes of the verification with these options in a folder, which is made where it is missing. Those to
+    /// which nothing was added for more than seven days are removed; with `from_start` all of this verification are.
     ///
     /// # Errors
     /// A folder or file that cannot be made or read, or that another process uses.
@@ -163,8 +163,8 @@ impl Log {
     }
 }
 
-/// The note of a content as an extent wants it, at this place of this pack. A pack without a time may be another one the next
-/// time: what is in it has no note.
+/// The note of a content as an extent wants it, at this place of this pack. A pack without a time may be another one
+/// later: what is in it has no note.
 pub(super) fn note(crypto: &Crypto, entry: &Entry, pack: ListedPack, extent: &Extent) -> Option<u64> {
     let modified = pack.modified?;
     let mut bytes = format!("{} {} ", entry.id, entry.pack).into_bytes();

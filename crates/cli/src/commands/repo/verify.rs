@@ -132,8 +132,8 @@ impl VerifyArgs {
         Ok(EndedVerification { report, problems, goes_on_from: notes.and_then(|notes| notes.goes_on_from()) })
     }
 
-    /// Opens the notes, where files are read. Without them the verification begins at its start, which is no reason not to
-    /// verify.
+    /// Opens the notes, where files are read. Without them the verification begins at its start, which is no reason not
+    /// to verify.
     fn open_notes(&self, repository: &Repository, options: &VerifyOptions) -> Option<Arc<VerifyNotes>> {
         if options.files_percent == 0.0 {
             return None;

@@ -89,8 +89,8 @@ impl SkewedSnapshot {
     }
 }
 
-/// Ten rounds, in each of which two writers save a snapshot while maintenance runs, with clocks that are wrong by so many
-/// seconds, or by random ones. Gives the number of rounds in which maintenance came to its end.
+/// Ten rounds, in each of which two writers save a snapshot while maintenance runs, with clocks that are wrong by so
+/// many seconds, or by random ones. Gives the number of rounds in which maintenance came to its end.
 async fn history(seed: u64, clocks: Option<[i64; 3]>) -> u64 {
     let random = seeded(seed);
     let wrong = || [0, 2 * DAY, -2 * DAY, 3600, -3600][below(&random, 5) as usize];

@@ -58,7 +58,7 @@ fn notes_that_are_old_or_of_the_future_or_no_notes_begin_anew() {
     assert_eq!(std::fs::metadata(&path).unwrap().len(), 32);
 }
 
-/// It is cut off again and again, for longer than notes without a later one count.
+/// A verification that is cut off again and again, for longer than notes without a later one count.
 #[test]
 fn a_verification_that_takes_longer_than_a_week_keeps_its_first_notes() {
     let folder = tempfile::tempdir().unwrap();
@@ -118,7 +118,7 @@ fn old_notes_of_others_go_and_other_files_stay() {
     assert_eq!(names, ["b.verification", "new.verification", "old.txt", "young.verification"]);
 }
 
-/// What maintenance has moved is read again, and what an index tells otherwise than before, and a pack that is another one.
+/// Contents that maintenance has moved are read again, those that an index tells otherwise, and those of another pack.
 #[test]
 fn a_content_at_another_place_has_another_note() {
     let crypto = Fixture::usual().crypto(HashAlgorithm::Blake2b256_128);
