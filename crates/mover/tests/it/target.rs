@@ -6,6 +6,7 @@ use crate::maker::{MODIFIED, Maker};
 use lifeboat_kopia::format::directory::DirectoryEntry;
 use lifeboat_mover::restore::{Existing, RestoreOptions, SavedDevice, saved_device};
 use lifeboat_mover::tree::Source;
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt, symlink};
 use std::path::PathBuf;
@@ -154,14 +155,15 @@ async fn each_form_of_a_saved_device_is_told_from_files() {
         maker.directory("", vec![longer]),
     ];
     let source = Source::Kopia(maker.finish(scratch.path()).await);
-    let tags =
-        |tags: &[(&str, &str)]| tags.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    let tags = |tags: &[(&str, &str)]| -> BTreeMap<String, String> {
+        tags.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    };
     let block = ("snapshot-uploader", "velero-block");
     let saved = |file: &DirectoryEntry, length: u64, may_have_files: bool| {
         Ok(Some(SavedDevice { file: file.into(), length, may_have_files }))
     };
     let of = "a snapshot of the data mover velero-block";
-    let size = |size: &str| -> BTreeMap<String, String> { tags(&[block, ("bdev-source-size", size)]) };
+    let size = |size: &str| tags(&[block, ("bdev-source-size", size)]);
     let wrong = |told: &str| {
         let size = if told == "5" { 2 << 20 } else { 1 << 20 };
         Err(format!(
