@@ -3,10 +3,10 @@
 /// The program that moves the data of a snapshot into a repository and back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DataMover {
-    /// The node agent's own, which reads and writes whole volumes.
-    NodeAgent,
+    /// The node agent's own, which reads and writes files, or a device as one stream.
+    Files,
     /// The node agent's own for volumes as block devices, also those with a file system.
-    Block,
+    Blocks,
     /// A program of a third party, which takes up its DataUploads and DataDownloads itself.
     ThirdParty,
 }
@@ -19,8 +19,8 @@ impl DataMover {
     #[must_use]
     pub fn of(name: &str) -> Self {
         match name {
-            "" | "velero" | "velero-fs" => Self::NodeAgent,
-            "velero-block" => Self::Block,
+            "" | "velero" | "velero-fs" => Self::Files,
+            "velero-block" => Self::Blocks,
             _ => Self::ThirdParty,
         }
     }
@@ -38,9 +38,9 @@ mod tests {
 
     #[test]
     fn a_data_mover_is_veleros_by_its_name_alone() {
-        use DataMover::{Block, NodeAgent, ThirdParty};
-        assert_eq!(DataMover::OF_VELERO.map(DataMover::of), [NodeAgent, NodeAgent, NodeAgent, Block]);
+        use DataMover::{Blocks, Files, ThirdParty};
+        assert_eq!(DataMover::OF_VELERO.map(DataMover::of), [Files, Files, Files, Blocks]);
         assert_eq!(["kubevirt", "Velero", "velero-"].map(DataMover::of), [ThirdParty; 3]);
-        assert_eq!([NodeAgent, Block, ThirdParty].map(DataMover::is_of_velero), [true, true, false]);
+        assert_eq!([Files, Blocks, ThirdParty].map(DataMover::is_of_velero), [true, true, false]);
     }
 }

@@ -363,29 +363,29 @@ pub(crate) async fn wait<T: Operation>(client: &Client, name: &str) -> Result<&'
                     biased;
                     seen = &mut next => break seen,
                     never = &mut looks => match never {},
-                    Ok(()) = volumes.changed() => screen.volumes(volumes.borrow_and_update().clone())?,
-                    _ = seconds.tick() => screen.second()?,
+                    Ok(()) = volumes.changed() => screen.show_volumes(volumes.borrow_and_update().clone())?,
+                    _ = seconds.tick() => screen.tick()?,
                 }
             }
         };
         let found = match seen {
             Ok(FollowedObject::Is(found)) => found,
             Ok(FollowedObject::Gone) => {
-                screen.end()?;
+                screen.finish()?;
                 bail!("{} \"{name}\" was deleted before it had ended; its last phase was {last}", T::WORD);
             }
             Err(e) => {
-                screen.end()?;
+                screen.finish()?;
                 return Err(e.into());
             }
         };
         last = found.phase_word();
         if let Some(phase) = found.ended() {
-            screen.end()?;
+            screen.finish()?;
             return Ok(phase);
         }
         let (done, total) = found.progress().unwrap_or_default();
-        screen.objects(format!("{last}: {done} of {total} objects"))?;
+        screen.show_objects(format!("{last}: {done} of {total} objects"))?;
     }
 }
 

@@ -149,7 +149,7 @@ mod tests {
         {
             let spec =
                 json!({"csiSnapshot": {"volumeSnapshot": "vs", "storageClass": source}, "operationTimeout": "10m0s"});
-            let object = json!({"metadata": {"name": "du"}, "spec": spec});
+            let object = json!({"apiVersion": "velero.io/v2alpha1", "kind": "DataUpload", "metadata": {"name": "du"}, "spec": spec});
             let upload = Transfer::parse(TransferKind::DataUpload, object.to_string().as_bytes()).unwrap();
             assert_eq!(class_to_attach(&upload, &config), expected, "{source}");
         }

@@ -190,6 +190,7 @@ mod tests {
         let at = Timestamp::from_second(made).unwrap().to_string();
         let owners = json!([{"apiVersion": "velero.io/v1", "kind": "Restore", "name": owner, "uid": owner}]);
         let object = json!({
+            "apiVersion": "velero.io/v2alpha1", "kind": "DataDownload",
             "metadata": {"name": name, "creationTimestamp": at, "ownerReferences": owners},
             "spec": {"targetVolume": {"namespace": "shop", "pvc": name}, "snapshotSize": bytes},
             "status": {"phase": phase},
@@ -288,7 +289,7 @@ mod tests {
                 for other in &waiting[at..] {
                     assert!(load(one) <= load(other), "history {history}: {} goes before its turn", one.meta.name);
                     if owner_of(one) == owner_of(other) {
-                        let made = |one: &Transfer| one.meta.creation_timestamp.map(lifeboat_api::Time::timestamp);
+                        let made = |one: &Transfer| one.meta.creation_timestamp.map(Time::timestamp);
                         assert!(made(one) <= made(other), "history {history}");
                     }
                 }

@@ -45,6 +45,9 @@ pub(crate) struct Delivery {
     pub(crate) message: String,
     /// The time at which it began.
     pub(crate) begun: Time,
+    /// The UID of the target claim; empty where a Lifeboat began it that did not write it down.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) target_uid: String,
     /// The PersistentVolume that is made of it for a claim of another mode; `None` where the modes are the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) remade: Option<RemadeVolume>,
@@ -58,6 +61,9 @@ pub(crate) struct RemadeVolume {
     /// Its file system; empty where nobody knows it, and the driver takes its own.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) fs_type: String,
+    /// The PersistentVolume as it is to be made, after the other one is gone; null where a Lifeboat began it that made it first.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub(crate) manifest: Value,
 }
 
 fn is_zero(number: &i64) -> bool {
@@ -315,7 +321,7 @@ impl Transfer {
                 _ if is_in_place(&spec.other) || !spec.target_volume.pv.is_empty() => {
                     Support::Refused(IN_PLACE.to_owned())
                 }
-                DataMover::NodeAgent | DataMover::Block => Support::Ours,
+                DataMover::Files | DataMover::Blocks => Support::Ours,
             },
             TransferRequest::DataUpload(spec) => match (DataMover::of(&spec.data_mover), &spec.csi_snapshot) {
                 (DataMover::ThirdParty, _) => Support::Foreign,
@@ -339,7 +345,7 @@ impl Transfer {
             TransferRequest::DataUpload(spec) => &spec.data_mover,
             TransferRequest::PodVolumeBackup(_) | TransferRequest::PodVolumeRestore(_) => return false,
         };
-        DataMover::of(data_mover) == DataMover::Block
+        DataMover::of(data_mover) == DataMover::Blocks
     }
 
     /// A limit, or the `operationTimeout` of the resource where that is longer.

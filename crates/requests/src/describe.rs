@@ -1,6 +1,7 @@
 //! The data of descriptions: gathers the files and objects that belong to a backup or a restore.
 
 use super::artifact::{ArtifactError, Downloads, PackedFile, artifact};
+use super::transfers::list_transfers;
 use super::trust::TrustArgs;
 use anyhow::Result;
 use clap::Args;
@@ -17,7 +18,7 @@ use lifeboat_view::describe::facts::{FetchedFile, OperationFiles, VolumeInfo, le
 use lifeboat_view::describe::page::Style;
 use lifeboat_view::describe::restore::{self, RestoreFacts};
 use lifeboat_view::describe::volumes::BackupVolumes;
-use lifeboat_view::transfer::{VolumeTransfer, sort};
+use lifeboat_view::transfer::{VolumeTransfer, sort_transfers};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::io::Write;
@@ -92,7 +93,7 @@ pub async fn backup_facts(client: &Client, globals: &Globals, args: &FileArgs, b
     let label = format!("{}={}", well_known::LABEL_BACKUP_NAME, label_value(name));
     let of_this = format!("{label},{}={}", well_known::LABEL_BACKUP_UID, backup.metadata.uid);
     let by_files = listed(client, &label, "PodVolumeBackups", "backup", name).await?;
-    let moved = transfers::<DataUpload>(client, &label, "DataUploads", "backup", name).await?;
+    let moved = transfers::<DataUpload>(client, &of_this, "DataUploads", "backup", name).await?;
     let volumes = BackupVolumes { snapshots, is_legacy, by_files, moved };
     let deletions = listed(client, &of_this, "DeleteBackupRequests", "backup", name).await?;
     let files = OperationFiles { results, operations, resources, volumes: FetchedFile::Missing };
@@ -116,7 +117,7 @@ async fn listed<T: Object>(
     }
 }
 
-/// Lists the transfers of moved data with these labels, as [`listed`]. A cluster without their definition has none.
+/// Lists the transfers of moved data with these labels, as [`listed`].
 async fn transfers<T: Object>(
     client: &Client,
     labels: &str,
@@ -127,15 +128,14 @@ async fn transfers<T: Object>(
 where
     for<'a> VolumeTransfer: From<&'a T>,
 {
-    let mut found: Vec<VolumeTransfer> = match client.list::<T>(labels).await {
-        Ok(found) => found.iter().map(VolumeTransfer::from).collect(),
-        Err(e) if e.is_not_found() => Vec::new(),
+    let mut found = match list_transfers::<T>(client, labels).await {
+        Ok(found) => found,
         Err(e) => {
             writeln!(std::io::stderr(), "error getting {what} for {word} {name}: {e}")?;
             Vec::new()
         }
     };
-    sort(&mut found);
+    sort_transfers(&mut found);
     Ok(found)
 }
 
@@ -188,8 +188,9 @@ pub async fn restore_facts(
         file(&downloads, Kind::RestoreVolumeInfo, name, has_files),
     );
     let label = format!("{}={}", well_known::LABEL_RESTORE_NAME, label_value(name));
+    let of_this = format!("{label},{}={}", well_known::LABEL_RESTORE_UID, restore.metadata.uid);
     let by_files = listed(client, &label, "PodVolumeRestores", "restore", name).await?;
-    let moved = transfers::<DataDownload>(client, &label, "DataDownloads", "restore", name).await?;
+    let moved = transfers::<DataDownload>(client, &of_this, "DataDownloads", "restore", name).await?;
     let files = OperationFiles { results, operations, resources, volumes };
     Ok(RestoreFacts { restore, files, by_files, moved, warning })
 }

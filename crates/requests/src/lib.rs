@@ -9,5 +9,6 @@ pub mod describe;
 pub mod fetch;
 pub mod plan;
 pub mod status;
+pub mod transfers;
 pub mod trust;
 pub mod version;

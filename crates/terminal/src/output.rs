@@ -23,6 +23,18 @@ pub enum Output {
     Yaml,
 }
 
+/// A number of bytes for people.
+pub fn size_text(bytes: u64) -> String {
+    let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
+    match units.into_iter().find(|(shift, _)| bytes >> shift > 0) {
+        Some((shift, unit)) => {
+            let unit_size = 1_u64 << shift;
+            format!("{}.{} {unit}", bytes / unit_size, bytes % unit_size * 10 / unit_size)
+        }
+        None => format!("{bytes} bytes"),
+    }
+}
+
 /// Prints a resource.
 pub fn print_resource<T: serde::Serialize>(resource: &T, output: Output) -> anyhow::Result<()> {
     let text = match output {

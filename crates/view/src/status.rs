@@ -112,7 +112,7 @@ impl StatusScreen {
         let shown = if details { all.len() } else { all.len().min(SHOWN_TRANSFERS) };
         let row = |one: &VolumeTransfer| -> Vec<String> { one.cells().into_iter().map(printable).collect() };
         table(out, &COLUMNS, all.iter().take(shown).map(row).collect())?;
-        for one in all.iter().take(shown).filter(|one| !one.moves() && !one.message.is_empty()) {
+        for one in all.iter().take(shown).filter(|one| !one.is_moving() && !one.message.is_empty()) {
             writeln!(out, "{} waits: {}", printable(&one.volume), printable(&one.message))?;
         }
         if shown < all.len() {

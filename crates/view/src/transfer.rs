@@ -8,12 +8,21 @@ mod resource;
 #[cfg(test)]
 mod tests;
 
-use crate::describe::repository::size;
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::{DataMoveProgress, DataPathPhase, MovedFiles};
 use lifeboat_object::printable;
-use lifeboat_terminal::output::progress::time;
+use lifeboat_terminal::output::progress::duration_text;
+use lifeboat_terminal::output::size_text;
 use serde_json::{Value, json};
+
+/// The backup or restore that a transfer is of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TransferOwner {
+    /// `Backup` or `Restore`.
+    pub kind: &'static str,
+    /// Its name.
+    pub name: String,
+}
 
 /// The transfer of the data of one volume.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,8 +35,8 @@ pub struct VolumeTransfer {
     pub uid: String,
     /// The claim as `namespace/name`, or the volume of a pod as `namespace/pod:volume`.
     pub volume: String,
-    /// The backup or restore that it is of, such as `backup nightly`.
-    pub of: String,
+    /// The backup or restore that it is of; `None` where nothing says it.
+    pub owner: Option<TransferOwner>,
     /// Its phase.
     pub phase: DataPathPhase,
     /// The message of its status: what it waits for, or why it failed.
@@ -55,7 +64,7 @@ impl VolumeTransfer {
 
     /// Returns true if its mover works.
     #[must_use]
-    pub fn moves(&self) -> bool {
+    pub fn is_moving(&self) -> bool {
         matches!(self.phase, DataPathPhase::InProgress | DataPathPhase::Canceling)
     }
 
@@ -73,9 +82,9 @@ impl VolumeTransfer {
         match total > done {
             true => {
                 let percent = u128::from(done) * 100 / u128::from(total);
-                format!("{} of {} ({percent} %)", size(done), size(total))
+                format!("{} of {} ({percent} %)", size_text(done), size_text(total))
             }
-            false => size(done),
+            false => size_text(done),
         }
     }
 
@@ -86,16 +95,16 @@ impl VolumeTransfer {
     }
 
     fn rate_text(&self) -> Option<String> {
-        self.rate.map(|rate| format!("{}/s", size(rate.round() as u64)))
+        self.rate.map(|rate| format!("{}/s", size_text(rate.round() as u64)))
     }
 
     fn left_text(&self) -> Option<String> {
-        self.seconds_left().map(time)
+        self.seconds_left().map(duration_text)
     }
 
     /// Files, rate and the time that is left, each after a comma; empty where nothing is known.
     pub(crate) fn more_than_bytes(&self) -> String {
-        let idle = self.idle.map(|idle| format!("nothing moved for {}", time(idle.as_secs_f64())));
+        let idle = self.idle.map(|idle| format!("nothing moved for {}", duration_text(idle.as_secs_f64())));
         let left = self.left_text().map(|left| format!("{left} left"));
         [self.files_text(), self.rate_text(), left, idle]
             .into_iter()
@@ -109,11 +118,11 @@ impl VolumeTransfer {
         format!("{}{}", self.bytes_text(), self.more_than_bytes())
     }
 
-    /// One line: the volume, its phase, and how far it is or what it waits for.
+    /// The line of a list: the volume, its phase, and how far it is or what it waits for.
     #[must_use]
     pub fn line(&self) -> String {
         let (volume, phase) = (&self.volume, self.phase.as_str());
-        let rest = match (self.moves(), self.message.is_empty()) {
+        let rest = match (self.is_moving(), self.message.is_empty()) {
             (true, _) => format!(": {}", self.moved_text()),
             (false, false) => format!(": {}", self.message),
             (false, true) => String::new(),
@@ -123,21 +132,24 @@ impl VolumeTransfer {
 
     /// The columns of a table.
     pub(crate) fn cells(&self) -> Vec<String> {
-        let moved = if self.moves() { self.bytes_text() } else { String::new() };
-        let files = self.files.filter(|_| self.moves());
+        let moved = if self.is_moving() { self.bytes_text() } else { String::new() };
+        let files = self.files.filter(|_| self.is_moving());
         let files = files.map_or_else(String::new, |MovedFiles { done, total }| format!("{done}/{total}"));
         let left = match (self.idle, self.left_text()) {
-            (Some(idle), _) => format!("idle {}", time(idle.as_secs_f64())),
+            (Some(idle), _) => format!("idle {}", duration_text(idle.as_secs_f64())),
             (None, left) => left.unwrap_or_default(),
         };
         let phase = self.phase.as_str().to_owned();
-        vec![self.volume.clone(), self.of.clone(), phase, moved, files, self.rate_text().unwrap_or_default(), left]
+        let owner = |owner: &TransferOwner| format!("{} {}", owner.kind.to_lowercase(), owner.name);
+        let owner = self.owner.as_ref().map_or_else(String::new, owner);
+        vec![self.volume.clone(), owner, phase, moved, files, self.rate_text().unwrap_or_default(), left]
     }
 
     /// The transfer for programs.
     pub(crate) fn value(&self) -> Value {
+        let owner = self.owner.as_ref().map(|owner| json!({"kind": owner.kind, "name": owner.name}));
         json!({
-            "kind": self.kind, "name": self.name, "volume": self.volume, "of": self.of, "phase": self.phase,
+            "kind": self.kind, "name": self.name, "volume": self.volume, "owner": owner, "phase": self.phase,
             "message": self.message, "bytesDone": self.bytes.bytes_done, "totalBytes": self.bytes.total_bytes,
             "filesDone": self.files.map(|files| files.done), "totalFiles": self.files.map(|files| files.total),
             "bytesPerSecond": self.rate.map(|rate| rate.round() as u64),
@@ -148,10 +160,10 @@ impl VolumeTransfer {
 }
 
 /// Names of the columns of [`VolumeTransfer::cells`].
-pub(crate) const COLUMNS: [&str; 7] = ["VOLUME", "OF", "PHASE", "MOVED", "FILES", "RATE", "LEFT"];
+pub(crate) const COLUMNS: [&str; 7] = ["VOLUME", "FOR", "PHASE", "MOVED", "FILES", "RATE", "LEFT"];
 
 /// Puts transfers in the order in which they are shown: those that move first, then those that wait, by volume.
-pub fn sort(transfers: &mut [VolumeTransfer]) {
+pub fn sort_transfers(transfers: &mut [VolumeTransfer]) {
     let place = |phase: DataPathPhase| match phase {
         DataPathPhase::InProgress => 0,
         DataPathPhase::Canceling => 1,
@@ -165,13 +177,13 @@ pub fn sort(transfers: &mut [VolumeTransfer]) {
 
 /// The lines of transfers while some go on, `most` of them at the most beside their number; none when all have ended.
 #[must_use]
-pub fn lines(transfers: &[VolumeTransfer], most: usize) -> Vec<String> {
+pub fn lines_of(transfers: &[VolumeTransfer], most: usize) -> Vec<String> {
     let going: Vec<&VolumeTransfer> = transfers.iter().filter(|transfer| !transfer.has_ended()).collect();
     if going.is_empty() {
         return Vec::new();
     }
     let ended = transfers.len() - going.len();
-    let moving = going.iter().filter(|transfer| transfer.moves()).count();
+    let moving = going.iter().filter(|transfer| transfer.is_moving()).count();
     let waiting = going.len() - moving;
     let mut lines = vec![format!("volumes: {moving} being moved, {waiting} waiting, {ended} ended")];
     lines.extend(going.iter().take(most).map(|transfer| format!("  {}", transfer.line())));

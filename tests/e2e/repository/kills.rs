@@ -140,7 +140,7 @@ impl KillGround {
         match work {
             KilledCommand::Snapshot => self.saved = files(&self.ground.path("tree")),
             KilledCommand::Restore => {
-                assert!(files(&self.ground.path("target")) == self.saved, "the latest snapshot comes back")
+                assert!(files(&self.ground.path("target")) == self.saved, "the latest snapshot comes back");
             }
             KilledCommand::Maintenance => {}
             KilledCommand::PasswordChange => {

@@ -10,7 +10,6 @@ use sha2::{Digest, Sha256};
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 /// Repositories that kopia wrote; the README there says what each of them shows.
 const MATRIX: &str = "../../crates/kopia/tests/golden/matrix";
@@ -123,7 +122,7 @@ fn a_verification_that_was_killed_goes_on_where_it_was() {
             if child.try_wait().expect("wait").is_some() {
                 break false;
             }
-            std::thread::sleep(Duration::from_millis(1));
+            std::thread::yield_now();
         };
         child.wait().expect("wait");
         killed += 1;

@@ -17,7 +17,7 @@ use lifeboat_volume::csi::{CLAIM_BACKUP_ACTION, SNAPSHOT_API, served};
 use std::sync::Arc;
 
 /// The time after which the bucket shows anew that operations go on.
-const BETWEEN_SHOWN: SignedDuration = SignedDuration::from_hours(1);
+const SHOW_EVERY: SignedDuration = SignedDuration::from_hours(1);
 
 /// Asks each operation of a pending backup how far it is, and ends those whose time is over; all of them when the user has
 /// cancelled the backup. Gives the record as it is stored then: its phase says whether operations go on, or
@@ -66,7 +66,7 @@ pub async fn look_after_operations(mut record: Backup, is_cancelled: bool, env: 
 fn is_to_be_shown(stored: &OperationStatus, answered: &OperationStatus) -> bool {
     let at = |status: &OperationStatus| status.updated.or(status.created).map(Time::timestamp);
     let (before, after) = (at(stored), at(answered));
-    before.zip(after).is_some_and(|(before, after)| after.duration_since(before) >= BETWEEN_SHOWN)
+    before.zip(after).is_some_and(|(before, after)| after.duration_since(before) >= SHOW_EVERY)
 }
 
 /// The operations of a backup, as they were last stored.

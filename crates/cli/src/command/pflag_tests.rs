@@ -51,6 +51,8 @@ fn beside(path: &[String], id: &str) -> Vec<String> {
         ("local restore", "from_backup" | "from_schedule") => &[],
         ("local restore", "dry_run") => &["--from-backup=b"],
         ("local restore", _) => &["--from-backup=b", "--dry-run"],
+        ("repo snapshot", "since") => &["--changed=f"],
+        ("repo snapshot", "changed") => &["--since=s"],
         _ => &[],
     };
     words.iter().map(|word| (*word).to_owned()).collect()

@@ -60,7 +60,14 @@ impl StatusArgs {
         let (inventory, report) = tokio::join!(Box::pin(inventory(&own)), Box::pin(asking.ask()));
         let ServerReport { version: server, next_backups } = report;
         let inventory = Inventory { next_backups, ..inventory? };
-        let transfers = transfers(&own, &inventory).await?;
+        let transfers = match transfers(&own, &inventory).await {
+            Ok(transfers) => transfers,
+            // All else is known.
+            Err(why) => {
+                writeln!(std::io::stderr(), "note: it is not known how far volumes are that are moved: {why:#}")?;
+                Vec::new()
+            }
+        };
         let status = StatusScreen::of(
             StatusInput { inventory: &inventory, server: &server, transfers: &transfers },
             &own.namespace,

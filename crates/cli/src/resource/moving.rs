@@ -5,8 +5,9 @@ use lifeboat_api::well_known::{LABEL_BACKUP_NAME, LABEL_RESTORE_NAME};
 use lifeboat_api::{DataDownload, DataUpload, PodVolumeBackup, PodVolumeRestore, label_value};
 use lifeboat_client::{Client, Object};
 use lifeboat_cluster::ClusterError;
+use lifeboat_requests::transfers::list_transfers;
 use lifeboat_view::transfer::rates::TransferRates;
-use lifeboat_view::transfer::{VolumeTransfer, lines, sort};
+use lifeboat_view::transfer::{VolumeTransfer, lines_of, sort_transfers};
 use std::convert::Infallible;
 use std::io::{IsTerminal, Stdout, Write};
 use std::time::Duration;
@@ -49,7 +50,7 @@ impl TransfersOf {
                 }
             }
         }
-        sort(&mut found);
+        sort_transfers(&mut found);
         Ok(found)
     }
 
@@ -63,25 +64,23 @@ impl TransfersOf {
             match self.list(client, &[name]).await {
                 Ok(mut transfers) => {
                     rates.note(&mut transfers, Timestamp::now());
-                    sender.send_replace(lines(&transfers, MOST_LINES));
+                    sender.send_replace(lines_of(&transfers, MOST_LINES));
                 }
-                // The wait itself says when the cluster is away.
-                Err(_) => {}
+                Err(e) => drop(sender.send_replace(vec![format!("volumes: it is not known how far they are: {e}")])),
             }
             pause = BETWEEN_LOOKS.max(begun.elapsed() * PAUSES);
         }
     }
 }
 
+/// As [`list_transfers`]. Who may not list them sees none.
 async fn listed<T: Object>(client: &Client, labels: &str) -> Result<Vec<VolumeTransfer>, ClusterError>
 where
     for<'a> VolumeTransfer: From<&'a T>,
 {
-    match client.list::<T>(labels).await {
-        Ok(found) => Ok(found.iter().map(VolumeTransfer::from).collect()),
-        // A cluster of an older Velero has no definition of some.
-        Err(e) if e.is_forbidden() || e.is_not_found() => Ok(Vec::new()),
-        Err(e) => Err(e),
+    match list_transfers::<T>(client, labels).await {
+        Err(e) if e.is_forbidden() => Ok(Vec::new()),
+        listed => listed,
     }
 }
 
@@ -108,13 +107,13 @@ impl WaitScreen {
     }
 
     /// Shows how far the objects are.
-    pub(crate) fn objects(&mut self, line: String) -> std::io::Result<()> {
+    pub(crate) fn show_objects(&mut self, line: String) -> std::io::Result<()> {
         self.objects = line;
         if self.on_terminal { self.draw() } else { Ok(()) }
     }
 
     /// Shows how far the volumes are.
-    pub(crate) fn volumes(&mut self, lines: Vec<String>) -> std::io::Result<()> {
+    pub(crate) fn show_volumes(&mut self, lines: Vec<String>) -> std::io::Result<()> {
         self.volumes = lines;
         if self.on_terminal {
             return self.draw();
@@ -129,7 +128,7 @@ impl WaitScreen {
     }
 
     /// Shows that the wait lasts.
-    pub(crate) fn second(&mut self) -> std::io::Result<()> {
+    pub(crate) fn tick(&mut self) -> std::io::Result<()> {
         if self.on_terminal {
             return Ok(());
         }
@@ -138,7 +137,7 @@ impl WaitScreen {
     }
 
     /// Leaves what was shown last.
-    pub(crate) fn end(&mut self) -> std::io::Result<()> {
+    pub(crate) fn finish(&mut self) -> std::io::Result<()> {
         writeln!(self.out)
     }
 

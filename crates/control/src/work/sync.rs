@@ -215,7 +215,7 @@ impl BackupAdopter<'_> {
             }
         };
         let now = context.env.now();
-        let is_overdue = is_overdue(&found, now) && !self.goes_on(name, now).await;
+        let is_overdue = is_overdue(&found, now) && !self.moves_on(name, now).await;
         let Some(mut backup) = as_taken_over(found, location, &known.schedules, now) else {
             if is_overdue {
                 self.note(|found| found.waiting.push(name.to_owned()));
@@ -242,9 +242,9 @@ impl BackupAdopter<'_> {
     }
 
     /// Returns true if the bucket shows that operations of a backup go on. One whose operations cannot be read does not count.
-    async fn goes_on(&self, name: &str, now: Timestamp) -> bool {
+    async fn moves_on(&self, name: &str, now: Timestamp) -> bool {
         let operations = self.store.backup_file::<Vec<BackupOperation>>(name, BackupFile::ItemOperations).await;
-        operations.ok().flatten().is_some_and(|operations| go_on(&operations, now))
+        operations.ok().flatten().is_some_and(|operations| have_moved_lately(&operations, now))
     }
 
     fn note(&self, note: impl FnOnce(&mut NotTaken)) {
@@ -304,10 +304,14 @@ fn is_overdue(found: &Backup, now: Timestamp) -> bool {
 const SHOWN_WITHIN: SignedDuration = SignedDuration::from_hours(2);
 
 /// Returns true if an operation has not ended, and did move lately.
-fn go_on(operations: &[BackupOperation], now: Timestamp) -> bool {
+fn have_moved_lately(operations: &[BackupOperation], now: Timestamp) -> bool {
     let going = operations.iter().map(|operation| &operation.status).filter(|status| !status.has_ended());
     let mut updated = going.filter_map(|status| status.updated).map(Time::timestamp);
-    updated.any(|updated| now.duration_since(updated) < SHOWN_WITHIN)
+    // A clock that is wrong does not vouch for a cluster that is gone.
+    updated.any(|updated| {
+        let ago = now.duration_since(updated);
+        ago < SHOWN_WITHIN && ago > -ALL_ELSE
+    })
 }
 
 /// Makes the PodVolumeBackups of a Backup that was taken over.

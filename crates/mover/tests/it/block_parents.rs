@@ -54,7 +54,8 @@ async fn a_block_that_is_deleted_while_others_are_read_is_read_as_well() {
         Arc::new(Stalled { inner: ground.written.store.clone(), gate: Semaphore::new(0), begun: Notify::new() });
     let repository = ground.written.open_over(store.clone()).await.unwrap();
     let writer = ground.written.writer(&repository).await;
-    let changes = BlockChanges { parent: first.id, ranges: vec![0..88 * BLOCK] };
+    let ranges = std::iter::once(0..88 * BLOCK).collect();
+    let changes = BlockChanges { parent: first.id, ranges };
     let progress = Arc::default();
     let taking = snapshot(&writer, &ground.image, ground.options(Some(changes)), &progress);
     let deleting = async {
@@ -105,7 +106,8 @@ async fn checkpoints_keep_the_earlier_snapshot_from_maintenance() {
     let kept = ground.device(&first.document).await;
     Dice(6).fill(&mut device[..40 << 20]);
     write_image(&ground.image, &device);
-    let changes = BlockChanges { parent: first.id, ranges: vec![0..40 * BLOCK] };
+    let ranges = std::iter::once(0..40 * BLOCK).collect();
+    let changes = BlockChanges { parent: first.id, ranges };
     let always = CheckpointTimes { first: Duration::ZERO, longest: Duration::ZERO };
     let options = SnapshotOptions { checkpoints: always, ..ground.options(Some(changes)) };
     assert!(ground.take_with(options).await.unwrap().checkpoints > 0);

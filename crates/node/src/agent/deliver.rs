@@ -1,14 +1,17 @@
 //! Brings the volume of a download to its claim, by the steps of [`crate::delivery`].
 
 use crate::agent::act::{Acted, Actor};
-use crate::delivery::{DeliveryStep, DeliveryView, begin, mode_of, next_delivery_step};
+use crate::agent::patch;
+use crate::delivery::{DeliveryStep, DeliveryView, begin, mode_of, next_delivery_step, remade_volume};
 use crate::exposer::remove::remove_pod;
 use crate::kube::{ObjectName, is_owned_by, text, uid};
 use crate::outcome::TransferResult;
 use crate::resources;
 use crate::rules::Ending;
 use crate::transfer::{Delivery, RemadeVolume, Transfer, TransferRequest};
+use bytes::Bytes;
 use jiff::Timestamp;
+use lifeboat_api::well_known::{ANNOTATION_DELIVERY, ANNOTATION_TARGET_CLAIM_UID};
 use lifeboat_api::{DataPathPhase, TargetVolumeSpec, Time};
 use lifeboat_cluster::ClusterError;
 use serde_json::Value;
@@ -17,15 +20,82 @@ use std::time::Duration;
 /// The pause between two steps of a delivery that waits for others.
 const DELIVERY_PAUSE: Duration = Duration::from_secs(1);
 
-/// The message of a delivery that is given up. The bytes of the volume are whole, so it stays.
-fn undelivered(volume: &str, why: &str) -> String {
-    format!(
-        "error rebinding the restored volume {volume}: {why}; the PersistentVolume {volume} has the restored data and is kept (reclaim policy Retain): bind it to a claim, or delete it"
-    )
+/// The beginning of the message about a step that the cluster refuses.
+const REFUSED: &str = "the restored volume cannot be brought to its claim yet";
+/// The pause after a step that the cluster has refused.
+const REFUSAL_PAUSE: Duration = Duration::from_secs(10);
+
+/// The objects of a delivery as they were read.
+struct DeliveryObjects {
+    volume: Option<Value>,
+    remade: Option<Value>,
+    restore_claim: Option<Value>,
+    target: Option<Value>,
+    pod: Option<Value>,
+    is_attached: bool,
 }
 
-/// The message of a restore whose volume is this one: a file system of another type than that of the backup is told too.
-fn told(transfer: &Transfer, volume: &Value, message: &str) -> String {
+impl DeliveryObjects {
+    fn view<'a>(
+        &'a self,
+        transfer: &'a Transfer,
+        target_spec: &'a TargetVolumeSpec,
+        delivery: &'a Delivery,
+    ) -> DeliveryView<'a> {
+        // A restore that begins again gives the download to the claim that it has made anew.
+        let named = transfer.meta.annotations.get(ANNOTATION_TARGET_CLAIM_UID);
+        DeliveryView {
+            target_spec,
+            delivery,
+            target_uid: named.unwrap_or(&delivery.target_uid),
+            volume: self.volume.as_ref(),
+            remade: self.remade.as_ref(),
+            restore_claim: self.restore_claim.as_ref(),
+            target: self.target.as_ref(),
+            has_pod: self.pod.is_some(),
+            is_attached: self.is_attached,
+        }
+    }
+}
+
+/// The answer to an error of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum AfterError {
+    GiveUp,
+    Tell,
+    TryAgain,
+}
+
+/// Finds what follows on an error. One of the server itself does not always pass, as where a webhook is away.
+fn after_error(error: &ClusterError, is_late: bool) -> AfterError {
+    let is_answer = error.status().is_some_and(|status| status.code != 429) && !error.is_conflict();
+    match error.can_pass() || error.is_conflict() {
+        _ if is_late && is_answer => AfterError::GiveUp,
+        true => AfterError::TryAgain,
+        false => AfterError::Tell,
+    }
+}
+
+/// The message of a delivery that is given up. The bytes of the volume are whole, so the PersistentVolumes of it stay.
+fn undelivered(volume: &str, why: &str, kept: &[&str]) -> String {
+    let given_up = format!("error rebinding the restored volume {volume}: {why}");
+    match kept {
+        [] => given_up,
+        [one] => format!(
+            "{given_up}; the PersistentVolume {one} has the restored data and is kept (reclaim policy Retain): remove its spec.claimRef and name \
+             it in spec.volumeName of a claim, or delete it and the volume in the storage"
+        ),
+        several => format!(
+            "{given_up}; the PersistentVolumes {}, of one volume in the storage, have the restored data and are kept (reclaim policy Retain): \
+             delete all but one, remove its spec.claimRef and name it in spec.volumeName of a claim",
+            several.join(" and ")
+        ),
+    }
+}
+
+/// The message of a restore whose volume is this one: a file system of another type than that of the backup is told
+/// too.
+fn with_file_system(transfer: &Transfer, volume: &Value, message: &str) -> String {
     let TransferRequest::DataDownload(spec) = &transfer.request else { return message.to_owned() };
     let (asked, made) = (spec.target_volume.fs_type.as_str(), text(volume, &["spec", "csi", "fsType"]));
     // What is restored in blocks has the file system of the backup.
@@ -47,90 +117,175 @@ impl Actor {
         since: Timestamp,
     ) -> Result<Acted, ClusterError> {
         let TransferRequest::DataDownload(spec) = &transfer.request else { return Ok(Acted::More) };
-        let target_spec = &spec.target_volume;
-        let own = Some(transfer.meta.namespace.as_str());
-        let claim = self.kube.find(&resources::claims(), own, &transfer.meta.name).await?;
-        let claim = claim.filter(|claim| is_owned_by(claim, &transfer.meta.uid));
         let Some(delivery) = transfer.delivery() else {
-            return self.begin_delivery(transfer, claim.as_ref(), target_spec, result).await;
+            return self.begin_delivery(transfer, &spec.target_volume, result).await;
         };
-        let volume = self.kube.find(&resources::volumes(), None, &delivery.volume).await?;
-        let remade = match &delivery.remade {
-            Some(remade) => self.kube.find(&resources::volumes(), None, &remade.name).await?,
-            None => None,
-        };
-        let current = remade.as_ref().or(volume.as_ref());
-        let name = current.map_or(delivery.volume.as_str(), |volume| text(volume, &["metadata", "name"]));
-        let target = self.kube.find(&resources::claims(), Some(&target_spec.namespace), &target_spec.pvc).await?;
-        let pod = self.kube.find(&resources::pods(), own, &transfer.meta.name).await?;
-        let has_pod = pod.is_some_and(|pod| is_owned_by(&pod, &transfer.meta.uid));
-        let is_attached = !has_pod && claim.is_some() && self.is_attached(&delivery.volume).await?;
-        let step = next_delivery_step(&DeliveryView {
-            target_spec,
-            delivery: &delivery,
-            volume: volume.as_ref(),
-            remade: remade.as_ref(),
-            restore_claim: claim.as_ref(),
-            target: target.as_ref(),
-            has_pod,
-            is_attached,
-        });
+        let objects = self.objects_of(transfer, &spec.target_volume, &delivery).await?;
+        if let Some(remade) = self.find_missing_remade(transfer, &objects, &delivery).await? {
+            return self.store(transfer, begin(transfer, &Delivery { remade: Some(remade), ..delivery })).await;
+        }
+        let view = objects.view(transfer, &spec.target_volume, &delivery);
+        let limit = transfer.at_least_operation_timeout(self.settings.resource_timeout);
+        // It counts from the first look of this agent: nobody has waited while there was none.
+        let is_late = self.now.duration_since(since) >= limit;
+        match next_delivery_step(&view) {
+            DeliveryStep::Wait(reason) if is_late => self.give_up(transfer, &view, &reason).await,
+            DeliveryStep::Wait(reason) => Ok(Acted::Waits(reason, DELIVERY_PAUSE)),
+            DeliveryStep::Failed(why) => self.give_up(transfer, &view, &why).await,
+            step => match self.perform_delivery(transfer, &objects, &delivery, step).await {
+                Err(e) => match after_error(&e, is_late) {
+                    AfterError::GiveUp => self.give_up(transfer, &view, &e.to_string()).await,
+                    AfterError::Tell => self.note_refusal(transfer, &e).await,
+                    AfterError::TryAgain => Err(e),
+                },
+                done => done,
+            },
+        }
+    }
+
+    async fn perform_delivery(
+        &self,
+        transfer: &Transfer,
+        objects: &DeliveryObjects,
+        delivery: &Delivery,
+        step: DeliveryStep,
+    ) -> Result<Acted, ClusterError> {
+        let TransferRequest::DataDownload(spec) = &transfer.request else { return Ok(Acted::More) };
+        let (volumes, claims) = (resources::volumes(), resources::claims());
+        let own = Some(transfer.meta.namespace.as_str());
         match step {
             DeliveryStep::PatchVolume(patch) => {
-                let resource = resources::volumes();
-                self.patched(ObjectName { resource: &resource, namespace: None, name }, &patch).await
+                let current = objects.remade.as_ref().or(objects.volume.as_ref());
+                let name = current.map_or(delivery.volume.as_str(), |volume| text(volume, &["metadata", "name"]));
+                self.patched(ObjectName { resource: &volumes, namespace: None, name }, &patch).await
             }
-            DeliveryStep::CreateVolume(made) => {
-                let (resource, name) = (resources::volumes(), text(&made, &["metadata", "name"]));
-                let of = ObjectName { resource: &resource, namespace: None, name };
-                self.kube.create(of, &made).await.map(|_| Acted::More)
-            }
-            DeliveryStep::RemoveVolume => {
-                let resource = resources::volumes();
-                let of = ObjectName { resource: &resource, namespace: None, name: &delivery.volume };
-                // One that was changed since is looked at again.
-                self.kube.delete_as_read(of, volume.as_ref().unwrap_or(&Value::Null)).await.map(|_| Acted::More)
-            }
+            DeliveryStep::CreateVolume(made) => self.create_volume(&made).await.map(|()| Acted::More),
+            DeliveryStep::RemoveVolume => self.remove_volume(objects, delivery).await,
             DeliveryStep::PatchTarget(patch) => {
-                let (resource, namespace) = (resources::claims(), Some(target_spec.namespace.as_str()));
-                self.patched(ObjectName { resource: &resource, namespace, name: &target_spec.pvc }, &patch).await
+                let namespace = Some(spec.target_volume.namespace.as_str());
+                self.patched(ObjectName { resource: &claims, namespace, name: &spec.target_volume.pvc }, &patch).await
             }
             DeliveryStep::RemovePod => {
-                if let Some(pod) = self.kube.find(&resources::pods(), own, &transfer.meta.name).await? {
-                    self.copy_log(transfer, &pod).await;
+                if let Some(pod) = &objects.pod {
+                    self.copy_log(transfer, pod).await;
                 }
                 remove_pod(&self.kube, transfer).await.map(|()| Acted::More)
             }
             DeliveryStep::RemoveClaim => {
-                let resource = resources::claims();
-                let of = ObjectName { resource: &resource, namespace: own, name: &transfer.meta.name };
-                self.kube.delete(of, claim.as_ref().map_or("", uid)).await.map(|()| Acted::More)
-            }
-            DeliveryStep::Wait(reason) => {
-                let limit = transfer.at_least_operation_timeout(self.settings.resource_timeout);
-                // It counts from the first look of this agent: nobody has waited while there was none.
-                match self.now.duration_since(since) >= limit {
-                    true => self.fail(transfer, undelivered(name, &reason)).await,
-                    false => Ok(Acted::Waits(reason, DELIVERY_PAUSE)),
-                }
+                let of = ObjectName { resource: &claims, namespace: own, name: &transfer.meta.name };
+                self.kube.delete(of, objects.restore_claim.as_ref().map_or("", uid)).await.map(|()| Acted::More)
             }
             DeliveryStep::Done => {
                 let (phase, message) = (DataPathPhase::Completed, String::new());
                 let result = Some(delivery.result());
                 self.end(transfer, &Ending { phase, message, result, has_no_pod: false }).await
             }
-            DeliveryStep::Failed(why) => self.fail(transfer, undelivered(name, &why)).await,
+            DeliveryStep::Wait(_) | DeliveryStep::Failed(_) => Ok(Acted::More),
+        }
+    }
+
+    async fn objects_of(
+        &self,
+        transfer: &Transfer,
+        target: &TargetVolumeSpec,
+        delivery: &Delivery,
+    ) -> Result<DeliveryObjects, ClusterError> {
+        let (own, name) = (Some(transfer.meta.namespace.as_str()), transfer.meta.name.as_str());
+        let is_own = |object: &Value| is_owned_by(object, &transfer.meta.uid);
+        let volume = self.kube.find(&resources::volumes(), None, &delivery.volume).await?;
+        let remade = match &delivery.remade {
+            Some(remade) => self.kube.find(&resources::volumes(), None, &remade.name).await?,
+            None => None,
+        };
+        let restore_claim = self.kube.find(&resources::claims(), own, name).await?.filter(is_own);
+        let target = self.kube.find(&resources::claims(), Some(&target.namespace), &target.pvc).await?;
+        let pod = self.kube.find(&resources::pods(), own, name).await?.filter(is_own);
+        let is_attached = pod.is_none() && restore_claim.is_some() && self.is_attached(&delivery.volume).await?;
+        Ok(DeliveryObjects { volume, remade, restore_claim, target, pod, is_attached })
+    }
+
+    /// Removes the volume that was filled, once the cluster says that it takes the one that replaces it.
+    async fn remove_volume(&self, objects: &DeliveryObjects, delivery: &Delivery) -> Result<Acted, ClusterError> {
+        let volumes = resources::volumes();
+        if let (Some(remade), None) = (&delivery.remade, &objects.remade) {
+            let body = Bytes::from(remade.manifest.to_string());
+            match self.kube.0.dry_run_create(&volumes, None, &remade.name, body).await {
+                // 400 is the answer where a webhook does not know dry runs.
+                Err(e) if !e.is_already_exists() && e.status().is_none_or(|status| status.code != 400) => {
+                    return Err(e);
+                }
+                Ok(_) | Err(_) => {}
+            }
+        }
+        let of = ObjectName { resource: &volumes, namespace: None, name: &delivery.volume };
+        // One that was changed since is looked at again.
+        self.kube.delete_as_read(of, objects.volume.as_ref().unwrap_or(&Value::Null)).await?;
+        Ok(Acted::More)
+    }
+
+    async fn create_volume(&self, made: &Value) -> Result<(), ClusterError> {
+        let (resource, name) = (resources::volumes(), text(made, &["metadata", "name"]));
+        self.kube.create(ObjectName { resource: &resource, namespace: None, name }, made).await.map(drop)
+    }
+
+    /// Tells about a step that the cluster refuses, and tries it again later.
+    async fn note_refusal(&self, transfer: &Transfer, error: &ClusterError) -> Result<Acted, ClusterError> {
+        if error.is_conflict() || transfer.message.starts_with(REFUSED) {
+            return Ok(Acted::Waits(format!("{REFUSED}: {error}"), REFUSAL_PAUSE));
+        }
+        self.store(transfer, patch::note(transfer, &format!("{REFUSED}: {error}"))).await
+    }
+
+    /// Ends a delivery. The restored bytes have a PersistentVolume then.
+    async fn give_up(&self, transfer: &Transfer, view: &DeliveryView<'_>, why: &str) -> Result<Acted, ClusterError> {
+        let filled = &view.delivery.volume;
+        let mut kept = view.volumes();
+        if let Some(made) = view.volume_to_keep() {
+            match self.create_volume(made).await {
+                Ok(()) => kept.push(text(made, &["metadata", "name"])),
+                Err(e) if e.can_pass() => return Err(e),
+                Err(e) => {
+                    let csi = &made["spec"]["csi"];
+                    let why = format!(
+                        "{why}; no PersistentVolume has the restored data any more, because none could be made: {e}; it is in the volume {} of \
+                         the driver {}: make the PersistentVolume that the annotation {ANNOTATION_DELIVERY} has, or delete the volume in the storage",
+                        text(csi, &["volumeHandle"]),
+                        text(csi, &["driver"])
+                    );
+                    return self.fail(transfer, undelivered(filled, &why, &[])).await;
+                }
+            }
+        }
+        self.fail(transfer, undelivered(filled, why, &kept)).await
+    }
+
+    /// The volume that has to be made of the filled one, where the agent that began the delivery has not written it
+    /// down.
+    async fn find_missing_remade(
+        &self,
+        transfer: &Transfer,
+        objects: &DeliveryObjects,
+        delivery: &Delivery,
+    ) -> Result<Option<RemadeVolume>, ClusterError> {
+        let is_written = delivery.remade.as_ref().is_some_and(|remade| remade.manifest.is_object());
+        match (&objects.volume, &objects.target) {
+            (Some(volume), Some(target)) if !is_written && objects.remade.is_none() => {
+                self.find_remade(transfer, target, volume).await
+            }
+            _ => Ok(None),
         }
     }
 
     async fn begin_delivery(
         &self,
         transfer: &Transfer,
-        claim: Option<&Value>,
         target: &TargetVolumeSpec,
         result: &TransferResult,
     ) -> Result<Acted, ClusterError> {
-        let volume = claim.map_or("", |claim| text(claim, &["spec", "volumeName"]));
+        let own = Some(transfer.meta.namespace.as_str());
+        let claim = self.kube.find(&resources::claims(), own, &transfer.meta.name).await?;
+        let claim = claim.filter(|claim| is_owned_by(claim, &transfer.meta.uid));
+        let volume = claim.as_ref().map_or("", |claim| text(claim, &["spec", "volumeName"]));
         let found = match volume {
             "" => None,
             volume => self.kube.find(&resources::volumes(), None, volume).await?,
@@ -142,37 +297,46 @@ impl Actor {
             );
             return self.fail(transfer, message).await;
         };
+        let target = self.kube.find(&resources::claims(), Some(&target.namespace), &target.pvc).await?;
+        let wanted_uid = transfer.meta.annotations.get(ANNOTATION_TARGET_CLAIM_UID).map(String::as_str);
+        let remade = match &target {
+            Some(target) => self.find_remade(transfer, target, &found).await?,
+            None => None,
+        };
         let delivery = Delivery {
             volume: volume.to_owned(),
             reclaim_policy: text(&found, &["spec", "persistentVolumeReclaimPolicy"]).to_owned(),
             total_bytes: result.total_bytes,
             files: result.files,
-            message: told(transfer, &found, &result.message),
+            message: with_file_system(transfer, &found, &result.message),
             begun: Time::new(self.now),
-            remade: self.remade(transfer, target, &found).await?,
+            // Velero's downloads do not say it.
+            target_uid: wanted_uid.or(target.as_ref().map(uid)).unwrap_or_default().to_owned(),
+            remade,
         };
         self.store(transfer, begin(transfer, &delivery)).await
     }
 
     /// The volume that has to be made of one that was filled as a device, for a claim with a file system.
-    async fn remade(
+    async fn find_remade(
         &self,
         transfer: &Transfer,
-        target: &TargetVolumeSpec,
+        target: &Value,
         filled: &Value,
     ) -> Result<Option<RemadeVolume>, ClusterError> {
-        let claim = self.kube.find(&resources::claims(), Some(&target.namespace), &target.pvc).await?;
-        let Some(claim) = claim.filter(|claim| transfer.is_in_blocks() && mode_of(claim) != mode_of(filled)) else {
+        let TransferRequest::DataDownload(spec) = &transfer.request else { return Ok(None) };
+        if !transfer.is_in_blocks() || mode_of(target) == mode_of(filled) {
             return Ok(None);
-        };
-        let class = match (target.fs_type.as_str(), text(&claim, &["spec", "storageClassName"])) {
+        }
+        let asked = spec.target_volume.fs_type.as_str();
+        let class = match (asked, text(target, &["spec", "storageClassName"])) {
             ("", class) if !class.is_empty() => self.kube.find(&resources::storage_classes(), None, class).await?,
             _ => None,
         };
         // The definitions of Velero 1.18 drop the one of the download.
         let of_class = class.as_ref().map_or("", |class| text(class, &["parameters", "csi.storage.k8s.io/fstype"]));
-        let fs_type = if target.fs_type.is_empty() { of_class } else { &target.fs_type };
-        Ok(Some(RemadeVolume { name: format!("pvc-{}", transfer.meta.uid), fs_type: fs_type.to_owned() }))
+        let fs_type = if asked.is_empty() { of_class } else { asked };
+        Ok(Some(remade_volume(filled, target, format!("pvc-{}", transfer.meta.uid), fs_type)))
     }
 
     async fn is_attached(&self, volume: &str) -> Result<bool, ClusterError> {
@@ -183,7 +347,9 @@ impl Actor {
     async fn patched(&self, of: ObjectName<'_>, patch: &Value) -> Result<Acted, ClusterError> {
         match self.kube.patch(of, patch).await {
             Ok(_) => Ok(Acted::More),
-            Err(e) if e.is_conflict() => Ok(Acted::Waits("it has changed meanwhile".to_owned(), DELIVERY_PAUSE)),
+            Err(e) if e.is_conflict() || e.is_not_found() => {
+                Ok(Acted::Waits("it has changed meanwhile".to_owned(), DELIVERY_PAUSE))
+            }
             Err(e) => Err(e),
         }
     }
@@ -193,15 +359,43 @@ impl Actor {
 mod tests {
     use super::*;
     use crate::transfer::TransferKind;
+    use lifeboat_cluster::{ApiStatus, Failure};
     use serde_json::json;
+
+    #[test]
+    fn a_step_that_the_cluster_refuses_is_told_and_given_up_in_the_end() {
+        let error = |code: u16, reason: &str| ClusterError {
+            verb: "create",
+            what: "persistentvolumes pvc-1".to_owned(),
+            failure: Failure::Api(Box::new(ApiStatus { code, reason: reason.to_owned(), ..ApiStatus::default() })),
+        };
+        for (code, reason, early, late) in [
+            (403, "Forbidden", AfterError::Tell, AfterError::GiveUp),
+            (422, "Invalid", AfterError::Tell, AfterError::GiveUp),
+            (500, "InternalError", AfterError::TryAgain, AfterError::GiveUp),
+            (429, "TooManyRequests", AfterError::TryAgain, AfterError::TryAgain),
+            (409, "Conflict", AfterError::TryAgain, AfterError::TryAgain),
+        ] {
+            let error = error(code, reason);
+            assert_eq!([false, true].map(|is_late| after_error(&error, is_late)), [early, late], "{code}");
+        }
+    }
+
+    #[test]
+    fn a_delivery_that_is_given_up_names_every_volume_that_has_the_data() {
+        let told = |kept: &[&str]| undelivered("pv-1", "why", kept);
+        assert_eq!(told(&[]), "error rebinding the restored volume pv-1: why");
+        let both = "error rebinding the restored volume pv-1: why; the PersistentVolumes pv-1 and pvc-2, of one volume in the storage, have the restored data and are kept (reclaim policy Retain): delete all but one, remove its spec.claimRef and name it in spec.volumeName of a claim";
+        assert_eq!(told(&["pv-1", "pvc-2"]), both);
+    }
 
     #[test]
     fn a_file_system_of_another_type_is_told() {
         let told_of = |asked: &str, made: Value, message: &str| {
             let target = json!({"namespace": "shop", "pvc": "data", "fsType": asked});
-            let object = json!({"metadata": {"name": "t"}, "spec": {"targetVolume": target}});
+            let object = json!({"apiVersion": "velero.io/v2alpha1", "kind": "DataDownload", "metadata": {"name": "t"}, "spec": {"targetVolume": target}});
             let transfer = Transfer::parse(TransferKind::DataDownload, object.to_string().as_bytes()).unwrap();
-            told(&transfer, &json!({"spec": {"csi": {"fsType": made}}}), message)
+            with_file_system(&transfer, &json!({"spec": {"csi": {"fsType": made}}}), message)
         };
         let other =
             "the file system of the new volume is xfs, as its storage class says, and was ext4 when it was saved";

@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn the_end_of_a_transfer_tells_all_that_is_known() {
-        let object = json!({"metadata": {"name": "t"}, "spec": {}, "status": {"phase": "InProgress"}});
+        let object = json!({"apiVersion": "velero.io/v2alpha1", "kind": "DataUpload", "metadata": {"name": "t"}, "spec": {}, "status": {"phase": "InProgress"}});
         let transfer = Transfer::parse(TransferKind::DataUpload, object.to_string().as_bytes()).unwrap();
         for (own, told, expected) in [
             ("", "", Value::Null),
@@ -191,7 +191,7 @@ mod tests {
     fn what_clean_up_has_left_is_told_once_also_before_it_ends() {
         let read = |message: &str| {
             let status = json!({"phase": "Completed", "message": message});
-            let object = json!({"metadata": {"name": "t", "resourceVersion": "7"}, "spec": {}, "status": status});
+            let object = json!({"apiVersion": "velero.io/v2alpha1", "kind": "DataUpload", "metadata": {"name": "t", "resourceVersion": "7"}, "spec": {}, "status": status});
             Transfer::parse(TransferKind::DataUpload, object.to_string().as_bytes()).unwrap()
         };
         let transfer = read("2 sockets");

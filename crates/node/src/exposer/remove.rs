@@ -196,7 +196,7 @@ mod tests {
         let error = || ClusterError { verb: "patch", what: "key".into(), failure: Failure::Invalid("no room".into()) };
         let read = |message: &str| {
             let status = json!({"phase": "Failed", "message": message});
-            let object = json!({"metadata": {"name": "t"}, "spec": {}, "status": status});
+            let object = json!({"apiVersion": "velero.io/v2alpha1", "kind": "DataUpload", "metadata": {"name": "t"}, "spec": {}, "status": status});
             Transfer::parse(TransferKind::DataUpload, object.to_string().as_bytes()).unwrap()
         };
         let after = |message: &str, left: &str, copies| after_copies(&read(message), left.to_owned(), copies);

@@ -11,6 +11,7 @@ use super::source::{BACKUP_SETTINGS, VolumeSource, number, without_effect};
 use super::transfer::{MoverEnv, Transfer};
 use lifeboat_kopia::format::policy::PolicyTarget;
 use lifeboat_kopia::format::snapshot::Source;
+use lifeboat_kopia::snapshot::Snapshot;
 use lifeboat_kopia::{KopiaError, RepositoryWriter, WriteOptions};
 use lifeboat_mover::protocol::BackupResult;
 use lifeboat_mover::snapshot::{BlockForm, Named, SnapshotOptions, SnapshotReport, snapshot};
@@ -54,16 +55,12 @@ async fn save<R: BackupResource>(work: Work<'_, R>) -> Result<Done, Failure> {
     let options = options(env, &source);
     let files_at_once = options.files_at_once.unwrap_or(env.threads);
     // compat: devices that are saved as blocks have no policy.
-    if source.in_blocks.is_none() {
+    if source.device_name.is_none() {
         set_policy(&writer, &options.source, files_at_once).await.map_err(failed)?;
     }
-    if let Some(parent) = &options.parent
-        && writer.repository().manifests().await.map_err(failed)?.get(parent).is_none()
-    {
-        not_done.push(format!(
-            "spec.parentSnapshot names the snapshot {}, which is not in the repository: all files were read anew",
-            cut(parent, LONGEST_ID)
-        ));
+    if let Some(parent) = &options.parent {
+        let snapshots = writer.repository().manifests().await.map_err(failed)?.snapshots();
+        not_done.extend(parent_without_effect(&snapshots, parent, source.device_name.is_some()));
     }
     let saved = snapshot(&writer, Path::new(&volume.by_path), options, work.progress).await;
     let report = saved.map_err(|e| Failure::from_storage(&attempt, &e))?;
@@ -80,7 +77,7 @@ async fn save<R: BackupResource>(work: Work<'_, R>) -> Result<Done, Failure> {
         work.events.tell(WARNING, text).await;
     }
     let totals = report.totals;
-    let total_bytes = match source.in_blocks {
+    let total_bytes = match source.device_name {
         // compat: the length of the device; that of the snapshot has whole blocks.
         Some(_) => i64::try_from(totals.bytes_read + totals.bytes_unchanged).unwrap_or(i64::MAX),
         None => report.document.stats.total_size,
@@ -97,6 +94,19 @@ async fn save<R: BackupResource>(work: Work<'_, R>) -> Result<Done, Failure> {
     };
     let told = [differences(&report, NAMED_IN_RESULT), not_done].concat().join("; ");
     Ok(Done { result: with_message(&told, result)?, total_bytes, files })
+}
+
+/// The reason for which the snapshot that a resource names as its parent has no effect.
+fn parent_without_effect(snapshots: &[Snapshot], parent: &str, is_device: bool) -> Option<String> {
+    if is_device {
+        let why = "spec.parentSnapshot has no effect: a volume that is moved as a device is read as a whole";
+        return Some(why.to_owned());
+    }
+    let is_finished = snapshots.iter().any(|snapshot| snapshot.id == parent && snapshot.is_complete());
+    let id = cut(parent, LONGEST_ID);
+    (!is_finished).then(|| {
+        format!("spec.parentSnapshot names {id}, which is no finished snapshot of the repository: all files were read")
+    })
 }
 
 /// Options of the writer.
@@ -132,12 +142,12 @@ fn options(env: &MoverEnv, source: &VolumeSource) -> SnapshotOptions {
         id => Some(id.to_owned()),
     };
     SnapshotOptions {
-        description: if source.in_blocks.is_some() { "Block Uploader" } else { "Kopia Uploader" }.to_owned(),
+        description: if source.device_name.is_some() { "Block Uploader" } else { "Kopia Uploader" }.to_owned(),
         tags: source.tags.clone(),
         pins: vec!["velero-pin".to_owned()],
         incremental: source.parent != "none",
         parent,
-        blocks: source.in_blocks.as_deref().map(BlockForm::of),
+        blocks: source.device_name.as_deref().map(BlockForm::of),
         files_at_once: number(&source.settings, "ParallelFilesUpload"),
         errors_kept: NAMED,
         ..SnapshotOptions::new(of, clock(env), env.random.clone())
@@ -276,6 +286,22 @@ mod tests {
             "1204 names are hard links: each comes back as a separate file",
         ];
         assert_eq!((report.is_whole(), differences(&report, 2)), (true, expected.map(str::to_owned).to_vec()));
+    }
+
+    #[test]
+    fn a_parent_without_effect_is_told_with_the_reason() {
+        let unfinished = Snapshot { id: "k1".to_owned(), written: UnixNanos(0), document: Ok(whole().document) };
+        let told = |parent: &str, is_device| {
+            parent_without_effect(std::slice::from_ref(&unfinished), parent, is_device).unwrap()
+        };
+        let device = "spec.parentSnapshot has no effect: a volume that is moved as a device is read as a whole";
+        assert_eq!(told("k1", true), device);
+        for parent in ["k1", "k2"] {
+            let expected = format!(
+                "spec.parentSnapshot names {parent}, which is no finished snapshot of the repository: all files were read"
+            );
+            assert_eq!(told(parent, false), expected);
+        }
     }
 
     #[test]

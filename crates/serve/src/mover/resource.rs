@@ -117,7 +117,7 @@ impl BackupResource for PodVolumeBackup {
             location: spec.backup_storage_location.clone(),
             namespace: spec.pod.namespace.clone(),
             path: format!("{REQUESTER}/kopia/{}/{pod}/{volume}", spec.pod.namespace),
-            in_blocks: None,
+            device_name: None,
             tags,
             parent: spec.parent_snapshot.clone(),
             settings: spec.uploader_settings.clone(),
@@ -129,7 +129,7 @@ impl BackupResource for DataUpload {
     fn source(&self) -> VolumeSource {
         const REQUESTER: &str = "snapshot-data-upload-download";
         let spec = &self.spec;
-        let is_in_blocks = DataMover::of(&spec.data_mover) == DataMover::Block;
+        let is_in_blocks = DataMover::of(&spec.data_mover) == DataMover::Blocks;
         let uploader = if is_in_blocks { "velero-block" } else { "kopia" };
         let volume = format!("{}/{}", spec.source_namespace, spec.source_pvc);
         let mut tags = tags(REQUESTER, uploader);
@@ -140,7 +140,7 @@ impl BackupResource for DataUpload {
             location: spec.backup_storage_location.clone(),
             namespace: spec.source_namespace.clone(),
             path: format!("{REQUESTER}/{uploader}/{volume}"),
-            in_blocks: is_in_blocks.then_some(volume),
+            device_name: is_in_blocks.then_some(volume),
             tags,
             parent: spec.parent_snapshot.clone(),
             settings: spec.data_mover_config.clone(),
@@ -175,7 +175,7 @@ mod tests {
             location: "l".into(),
             namespace: "shop".into(),
             path: "snapshot-pod-volume/kopia/shop/web-0/data-web-0".into(),
-            in_blocks: None,
+            device_name: None,
             tags: tags(("backup", "b"), "snapshot-pod-volume"),
             parent: String::new(),
             settings: BTreeMap::new(),
@@ -203,7 +203,7 @@ mod tests {
         let mut tags = expected.tags.clone();
         tags.insert("snapshot-uploader".into(), "velero-block".into());
         let path = "snapshot-data-upload-download/velero-block/shop/data".into();
-        let expected = VolumeSource { path, in_blocks: Some("shop/data".into()), tags, ..expected };
+        let expected = VolumeSource { path, device_name: Some("shop/data".into()), tags, ..expected };
         assert_eq!(upload.source(), expected);
     }
 

@@ -32,8 +32,8 @@ pub struct VolumeSource {
     pub namespace: String,
     /// The path of the snapshot's source.
     pub path: String,
-    /// The name of the volume where it is saved as a block device; `None` where its files are, or its device in the form of files.
-    pub in_blocks: Option<String>,
+    /// The name of the device, where the volume is saved as blocks.
+    pub device_name: Option<String>,
     /// The tags of the snapshot.
     pub tags: BTreeMap<String, String>,
     /// The snapshot to build on: empty or `auto` for the latest, `none` for none, otherwise its ID.
@@ -63,21 +63,28 @@ pub(super) enum SettingType {
     Off,
 }
 
+/// A setting of the uploader that is known.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Setting {
+    name: &'static str,
+    value: SettingType,
+}
+
 /// The settings of a backup.
-pub(super) const BACKUP_SETTINGS: [(&str, SettingType); 1] = [("ParallelFilesUpload", SettingType::Number)];
+pub(super) const BACKUP_SETTINGS: [Setting; 1] = [Setting { name: "ParallelFilesUpload", value: SettingType::Number }];
 
 /// The settings of a restore.
-pub(super) const RESTORE_SETTINGS: [(&str, SettingType); 3] = [
-    ("ParallelFilesDownload", SettingType::Number),
-    ("WriteSparseFiles", SettingType::Flag),
-    ("DeleteExtraFiles", SettingType::Off),
+pub(super) const RESTORE_SETTINGS: [Setting; 3] = [
+    Setting { name: "ParallelFilesDownload", value: SettingType::Number },
+    Setting { name: "WriteSparseFiles", value: SettingType::Flag },
+    Setting { name: "DeleteExtraFiles", value: SettingType::Off },
 ];
 
 /// The settings that do not take effect as they are, each with the reason.
-pub(super) fn without_effect(settings: &BTreeMap<String, String>, known: &[(&str, SettingType)]) -> Vec<String> {
+pub(super) fn without_effect(settings: &BTreeMap<String, String>, known: &[Setting]) -> Vec<String> {
     let why = |(key, value): (&String, &String)| {
         let shown = cut(value, LONGEST_SHOWN);
-        let Some((_, expected)) = known.iter().find(|(name, _)| name == key) else {
+        let Some(Setting { value: expected, .. }) = known.iter().find(|setting| setting.name == key) else {
             return Some(format!("the setting {} is not known and has no effect", cut(key, LONGEST_SHOWN)));
         };
         let value = value.trim();

@@ -82,12 +82,12 @@ fn describe(progress: &Progress, elapsed: Duration) -> String {
     let percent = (done * 100).checked_div(total).unwrap_or(100);
     let left = total.saturating_sub(done) as f64 / rate;
     // Nothing is done yet, or it is as good as over.
-    let left = if left.is_finite() && left >= 1.0 { format!(", {} left", time(left)) } else { String::new() };
+    let left = if left.is_finite() && left >= 1.0 { format!(", {} left", duration_text(left)) } else { String::new() };
     format!("{percent} %, {done} of {total} objects, {rate:.0}/s{left}")
 }
 
 /// A number of seconds in a form for people.
-pub fn time(seconds: f64) -> String {
+pub fn duration_text(seconds: f64) -> String {
     let whole = Duration::from_secs_f64(seconds.min(1e6)).as_secs();
     match (whole / 3600, whole / 60 % 60, whole % 60) {
         (0, 0, seconds) => format!("{seconds} s"),

@@ -4,6 +4,7 @@ use super::backup::{BackupFacts, failed, global_policy};
 use super::facts::{FetchedFile, VolumeInfo};
 use super::page::{NONE, Style, selector, three};
 use super::volumes::{self, BACKUP_PHASES, BackupVolumes, by_pod, csi, native};
+use crate::transfer::VolumeTransfer;
 use lifeboat_api::{
     Backup, BackupPhase, BackupResourceHook, BackupResourceHookSpec, DeleteBackupRequest, DeleteBackupRequestPhase,
     TypedLocalObjectReference,
@@ -171,8 +172,8 @@ fn status(facts: &BackupFacts, style: &Style) -> Value {
     out
 }
 
-/// Snapshots that could not be had are errors in their place.
-fn backup_volumes(volumes: &BackupVolumes, details: bool) -> Value {
+/// The volumes of a backup. Snapshots that could not be had are errors in their place.
+pub(crate) fn backup_volumes(volumes: &BackupVolumes, details: bool) -> Value {
     let wrong = |verb: &str, why: &str| {
         let text = format!("<error {verb} backup volume info: {why}>");
         (json!(text), json!(text))
@@ -190,7 +191,7 @@ fn backup_volumes(volumes: &BackupVolumes, details: bool) -> Value {
         "csiSnapshots": csi,
         "podVolumeBackups": pod_volume_backups(volumes, details),
     });
-    if !volumes.moved.is_empty() {
+    if volumes::shows_moved(&volumes.moved, details) {
         shown["dataUploads"] = data_uploads(volumes, details);
     }
     shown
@@ -276,7 +277,10 @@ fn pod_volume_backups(volumes: &BackupVolumes, details: bool) -> Value {
             continue;
         }
         let shown = if details {
-            by_pod(of_phase()).into_iter().map(|(pod, names)| json!({pod: names.join(", ")})).collect()
+            by_pod(of_phase(), volumes::name_with_bytes)
+                .into_iter()
+                .map(|(pod, names)| json!({pod: names.join(", ")}))
+                .collect()
         } else {
             json!(of_phase().count())
         };
@@ -284,7 +288,14 @@ fn pod_volume_backups(volumes: &BackupVolumes, details: bool) -> Value {
     }
     let uploader = volumes::uploader(volumes.by_files.first().map(|backup| backup.spec.uploader_type));
     // compat: the key is misspelt in Velero.
-    json!({"uploderType": uploader, "podVolumeBackupsDetails": phases})
+    let mut shown = json!({"uploderType": uploader, "podVolumeBackupsDetails": phases});
+    // Velero does not say these parts.
+    let with_more = volumes.by_files.iter().zip(&all).filter(|(_, volume)| details && !volume.more.is_empty());
+    let transfers: Vec<Value> = with_more.map(|(backup, _)| VolumeTransfer::from(backup).value()).collect();
+    if !transfers.is_empty() {
+        shown["transfers"] = json!(transfers);
+    }
+    shown
 }
 
 /// Transfers of moved data by their phases. Velero does not show them.
@@ -294,7 +305,7 @@ fn data_uploads(volumes: &BackupVolumes, details: bool) -> Value {
         let of_phase = || volumes.moved.iter().filter(|transfer| transfer.phase == phase);
         let count = of_phase().count();
         if count > 0 {
-            let all = || of_phase().map(volumes::moved_volume).collect::<Vec<_>>();
+            let all = || of_phase().map(VolumeTransfer::value).collect::<Vec<_>>();
             phases.insert(title.to_owned(), if details { json!(all()) } else { json!(count) });
         }
     }

@@ -10,6 +10,7 @@ use lifeboat_api::{
 use lifeboat_lifecycle::phase::Decision;
 use lifeboat_lifecycle::phase::maintenance::{next, obstacle};
 use lifeboat_object::printable;
+use lifeboat_terminal::output::size_text;
 use serde_json::Value;
 use std::collections::HashSet;
 
@@ -106,24 +107,12 @@ fn write_report(page: &mut Page<'_>, report: &Value) {
     let count = |field: &str| report[field].as_u64().unwrap_or_default();
     let completed = report["completed"].as_str().and_then(|text| text.parse::<Timestamp>().ok()).map(Time::new);
     page.field("Completed", page.time(completed, "<unknown>"));
-    page.field("Deleted", format!("{} blobs, {}", count("deletedBlobs"), size(count("deletedBytes"))));
+    page.field("Deleted", format!("{} blobs, {}", count("deletedBlobs"), size_text(count("deletedBytes"))));
     for (name, field) in [("Done", "done"), ("Stays For Now", "waiting"), ("Blocked", "blocked"), ("Failed", "failed")]
     {
         for entry in report[field].as_array().into_iter().flatten() {
             page.field(name, text(entry));
         }
-    }
-}
-
-/// A number of bytes for people.
-pub(crate) fn size(bytes: u64) -> String {
-    let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
-    match units.into_iter().find(|(shift, _)| bytes >> shift > 0) {
-        Some((shift, unit)) => {
-            let unit_size = 1_u64 << shift;
-            format!("{}.{} {unit}", bytes / unit_size, bytes % unit_size * 10 / unit_size)
-        }
-        None => format!("{bytes} bytes"),
     }
 }
 
@@ -154,7 +143,7 @@ mod tests {
 
     #[test]
     fn bytes_have_the_unit_that_suits_them() {
-        let all = [0, 1023, 1024, 1536, 3 << 20, (5 << 30) + (1 << 29), u64::MAX].map(size);
+        let all = [0, 1023, 1024, 1536, 3 << 20, (5 << 30) + (1 << 29), u64::MAX].map(size_text);
         assert_eq!(all, ["0 bytes", "1023 bytes", "1.0 KiB", "1.5 KiB", "3.0 MiB", "5.5 GiB", "17179869183.9 GiB"]);
     }
 

@@ -43,7 +43,7 @@ pub fn describe(facts: &RestoreFacts, style: &Style) -> String {
     page.field("Backup", &spec.backup_name);
     scope(&mut page, spec);
     volumes::pod_volume_restores(&mut page, &facts.by_files);
-    if !facts.moved.is_empty() {
+    if volumes::shows_moved(&facts.moved, page.style.details) {
         page.blank();
         volumes::moved(&mut page, "Data Downloads", &facts.moved);
     }

@@ -66,11 +66,16 @@ pub fn of_backup(page: &mut Page<'_>, volumes: &BackupVolumes) {
         }
     }
     pod_volume_backups(page, &volumes.by_files);
-    if !volumes.moved.is_empty() {
+    if shows_moved(&volumes.moved, page.style.details) {
         page.blank();
         moved(page, "\tData Uploads", &volumes.moved);
     }
     skipped(page, volumes.snapshots.there().map(Vec::as_slice).unwrap_or_default());
+}
+
+/// Returns true if transfers of moved data are shown beside the volumes, which say the rest of those that have ended.
+pub(crate) fn shows_moved(transfers: &[VolumeTransfer], details: bool) -> bool {
+    transfers.iter().any(|transfer| details || !transfer.has_ended())
 }
 
 /// Transfers of moved data: how far each is. Velero does not show them.
@@ -98,7 +103,7 @@ pub(crate) fn moved_volume(transfer: &VolumeTransfer) -> String {
             let files = transfer.files_text().map_or_else(String::new, |files| format!(", {files}"));
             format!("{volume} (size: {total}{files})")
         }
-        _ if transfer.moves() => format!("{volume} ({})", transfer.moved_text()),
+        _ if transfer.is_moving() => format!("{volume} ({})", transfer.moved_text()),
         _ if transfer.message.is_empty() => volume.clone(),
         _ => format!("{volume}: {}", transfer.message),
     }
@@ -334,8 +339,8 @@ pub(crate) struct PodVolume {
     volume: String,
     progress: DataMoveProgress,
     incremental_bytes: i64,
-    /// Told beside its bytes: files, rate, time left. Velero does not show them.
-    more: String,
+    /// Told behind its bytes: files, rate, time left. Velero does not show them.
+    pub more: String,
 }
 
 /// The volume of a PodVolumeBackup. One whose pod is not in the backup is named by its claim.
@@ -369,10 +374,11 @@ fn restored_pod_volume(restore: &PodVolumeRestore) -> PodVolume {
 
 /// The part of a description that stands beside the bytes of a volume.
 fn more_of(transfer: &VolumeTransfer) -> String {
-    match transfer.moves() {
+    let more = match transfer.is_moving() {
         true => transfer.more_than_bytes(),
-        false => transfer.files_text().map_or_else(String::new, |files| format!(", {files}")),
-    }
+        false => transfer.files_text().unwrap_or_default(),
+    };
+    more.trim_start_matches(", ").to_owned()
 }
 
 /// Returns the mover of the files, according to the first volume.
@@ -421,14 +427,17 @@ fn by_phase(page: &mut Page<'_>, volumes: &[PodVolume], phases: &[(DataPathPhase
             continue;
         }
         page.line(format!("{indent}{title}:"));
-        for (pod, names) in by_pod(of_phase()) {
+        for (pod, names) in by_pod(of_phase(), shown) {
             page.line(format!("{indent}\t{pod}: {}", names.join(", ")));
         }
     }
 }
 
 /// Volumes by their pods, both in order.
-pub(crate) fn by_pod<'a>(volumes: impl Iterator<Item = &'a PodVolume>) -> BTreeMap<&'a str, Vec<String>> {
+pub(crate) fn by_pod<'a>(
+    volumes: impl Iterator<Item = &'a PodVolume>,
+    shown: fn(&PodVolume) -> String,
+) -> BTreeMap<&'a str, Vec<String>> {
     let mut pods: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for volume in volumes {
         pods.entry(volume.pod.as_str()).or_default().push(shown(volume));
@@ -437,18 +446,24 @@ pub(crate) fn by_pod<'a>(volumes: impl Iterator<Item = &'a PodVolume>) -> BTreeM
     pods
 }
 
-/// The name of a volume, with how far it is or how large.
+/// A volume as Velero shows it, and behind that what Velero does not say.
 fn shown(volume: &PodVolume) -> String {
+    let name = name_with_bytes(volume);
+    if volume.more.is_empty() { name } else { format!("{name} [{}]", volume.more) }
+}
+
+/// The name of a volume, with how far it is or how large, in Velero's words.
+pub(crate) fn name_with_bytes(volume: &PodVolume) -> String {
     let (name, total, done) = (&volume.volume, volume.progress.total_bytes, volume.progress.bytes_done);
     match volume.phase {
         DataPathPhase::InProgress if total > 0 => {
             // compat: hundredths of a per cent, rounded as Go's `%.2f` rounds.
-            format!("{name} ({:.2}%{})", done as f64 / total as f64 * 100.0, volume.more)
+            format!("{name} ({:.2}%)", done as f64 / total as f64 * 100.0)
         }
         DataPathPhase::Completed if volume.incremental_bytes > 0 => {
-            format!("{name} (size: {total}, incremental size: {}{})", volume.incremental_bytes, volume.more)
+            format!("{name} (size: {total}, incremental size: {})", volume.incremental_bytes)
         }
-        DataPathPhase::Completed if total > 0 => format!("{name} (size: {total}{})", volume.more),
+        DataPathPhase::Completed if total > 0 => format!("{name} (size: {total})"),
         _ => name.clone(),
     }
 }

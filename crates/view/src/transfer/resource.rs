@@ -1,14 +1,14 @@
 //! Transfers by the resources that ask for them.
 
-use super::VolumeTransfer;
+use super::{TransferOwner, VolumeTransfer};
 use jiff::Timestamp;
 use lifeboat_api::well_known::{
     ANNOTATION_BY_READER_POD, ANNOTATION_KILLED_MOVERS, ANNOTATION_MOVED_AT, ANNOTATION_MOVED_FILES,
     ANNOTATION_PVC_NAME, LABEL_BACKUP_NAME, LABEL_RESTORE_NAME,
 };
 use lifeboat_api::{
-    DataDownload, DataMoveProgress, DataPathPhase, DataUpload, MovedFiles, ObjectMeta, PodVolumeBackup,
-    PodVolumeRestore, Resource, Time,
+    Backup, DataDownload, DataMoveProgress, DataPathPhase, DataUpload, MovedFiles, ObjectMeta, PodVolumeBackup,
+    PodVolumeRestore, Resource, Restore, Time,
 };
 use serde_json::Value;
 
@@ -18,6 +18,18 @@ struct SharedStatus<'a> {
     message: &'a str,
     progress: &'a DataMoveProgress,
     started: Option<Time>,
+}
+
+/// The shared fields of a status.
+macro_rules! shared {
+    ($status:expr) => {
+        SharedStatus {
+            phase: $status.phase,
+            message: &$status.message,
+            progress: &$status.progress,
+            started: $status.start_timestamp,
+        }
+    };
 }
 
 /// The transfer of a resource, with its average rate.
@@ -34,7 +46,7 @@ fn transfer<T: Resource>(meta: &ObjectMeta, volume: String, status: &SharedStatu
         name: meta.name.clone(),
         uid: meta.uid.clone(),
         volume,
-        of: owner(meta),
+        owner: owner(meta),
         phase: status.phase.unwrap_or(DataPathPhase::New),
         message: status.message.to_owned(),
         bytes: status.progress.clone(),
@@ -47,13 +59,15 @@ fn transfer<T: Resource>(meta: &ObjectMeta, volume: String, status: &SharedStatu
 }
 
 /// The backup or restore that a resource is of. A label has a long name in a shorter form only.
-fn owner(meta: &ObjectMeta) -> String {
-    let is_one = |kind: &str| kind == "Backup" || kind == "Restore";
-    if let Some(owner) = meta.owner_references.iter().find(|owner| is_one(&owner.kind)) {
-        return format!("{} {}", owner.kind.to_lowercase(), owner.name);
-    }
-    let of = |word: &str, label: &str| meta.labels.get(label).map(|name| format!("{word} {name}"));
-    of("restore", LABEL_RESTORE_NAME).or_else(|| of("backup", LABEL_BACKUP_NAME)).unwrap_or_default()
+fn owner(meta: &ObjectMeta) -> Option<TransferOwner> {
+    let kinds = [(Restore::KIND, LABEL_RESTORE_NAME), (Backup::KIND, LABEL_BACKUP_NAME)];
+    let referred = meta.owner_references.iter().find_map(|owner| {
+        let &(kind, _) = kinds.iter().find(|(kind, _)| *kind == owner.kind)?;
+        Some(TransferOwner { kind, name: owner.name.clone() })
+    });
+    referred.or_else(|| {
+        kinds.iter().find_map(|&(kind, label)| Some(TransferOwner { kind, name: meta.labels.get(label)?.clone() }))
+    })
 }
 
 impl From<&PodVolumeBackup> for VolumeTransfer {
@@ -64,9 +78,7 @@ impl From<&PodVolumeBackup> for VolumeTransfer {
             Some(claim) => format!("{}/{claim}", pod.namespace),
             None => format!("{}/{}:{}", pod.namespace, pod.name, from.spec.volume),
         };
-        let (phase, started) = (status.phase, status.start_timestamp);
-        let shared = SharedStatus { phase, message: &status.message, progress: &status.progress, started };
-        transfer::<PodVolumeBackup>(meta, volume, &shared)
+        transfer::<PodVolumeBackup>(meta, volume, &shared!(status))
     }
 }
 
@@ -74,9 +86,7 @@ impl From<&PodVolumeRestore> for VolumeTransfer {
     fn from(from: &PodVolumeRestore) -> Self {
         let (pod, status) = (&from.spec.pod, &from.status);
         let volume = format!("{}/{}:{}", pod.namespace, pod.name, from.spec.volume);
-        let (phase, started) = (status.phase, status.start_timestamp);
-        let shared = SharedStatus { phase, message: &status.message, progress: &status.progress, started };
-        transfer::<PodVolumeRestore>(&from.metadata, volume, &shared)
+        transfer::<PodVolumeRestore>(&from.metadata, volume, &shared!(status))
     }
 }
 
@@ -84,9 +94,7 @@ impl From<&DataUpload> for VolumeTransfer {
     fn from(from: &DataUpload) -> Self {
         let status = &from.status;
         let volume = format!("{}/{}", from.spec.source_namespace, from.spec.source_pvc);
-        let (phase, started) = (status.phase, status.start_timestamp);
-        let shared = SharedStatus { phase, message: &status.message, progress: &status.progress, started };
-        transfer::<DataUpload>(&from.metadata, volume, &shared)
+        transfer::<DataUpload>(&from.metadata, volume, &shared!(status))
     }
 }
 
@@ -94,9 +102,7 @@ impl From<&DataDownload> for VolumeTransfer {
     fn from(from: &DataDownload) -> Self {
         let (target, status) = (&from.spec.target_volume, &from.status);
         let volume = format!("{}/{}", target.namespace, target.pvc);
-        let (phase, started) = (status.phase, status.start_timestamp);
-        let shared = SharedStatus { phase, message: &status.message, progress: &status.progress, started };
-        transfer::<DataDownload>(&from.metadata, volume, &shared)
+        transfer::<DataDownload>(&from.metadata, volume, &shared!(status))
     }
 }
 

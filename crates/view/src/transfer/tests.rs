@@ -40,7 +40,7 @@ fn a_volume_that_moves_tells_bytes_files_rate_and_the_time_left() {
     ];
     assert_eq!(transfer.cells(), cells);
     let expected = json!({
-        "kind": "DataUpload", "name": "nightly-x", "volume": "shop/data", "of": "backup nightly", "phase": "InProgress",
+        "kind": "DataUpload", "name": "nightly-x", "volume": "shop/data", "owner": {"kind": "Backup", "name": "nightly"}, "phase": "InProgress",
         "message": "", "bytesDone": 4 * GIB, "totalBytes": 10 * GIB, "filesDone": 1204, "totalFiles": 5000,
         "bytesPerSecond": 42_949_673, "secondsLeft": 150, "idleSeconds": null,
     });
@@ -88,16 +88,16 @@ fn the_lines_of_volumes_have_those_that_move_first_and_end_with_all() {
         of("d", DataPathPhase::Prepared),
         of("c", DataPathPhase::InProgress),
     ];
-    sort(&mut all);
+    sort_transfers(&mut all);
     let moving = "  c InProgress: 1.0 GiB of 10.0 GiB (10 %), 1204 of 5000 files, 102.3 MiB/s, 1 min 30 s left";
     let expected = ["volumes: 1 being moved, 2 waiting, 1 ended", moving, "  d Prepared", "  and 1 more"];
-    assert_eq!(lines(&all, 2), expected);
-    assert_eq!(lines(&[of("b", DataPathPhase::Completed)], 2), Vec::<String>::new());
+    assert_eq!(lines_of(&all, 2), expected);
+    assert_eq!(lines_of(&[of("b", DataPathPhase::Completed)], 2), Vec::<String>::new());
 }
 
 #[test]
 fn the_volume_and_the_owner_of_each_kind_are_named() {
-    fn of<T>(spec: Value, annotations: Value) -> (String, String)
+    fn of<T>(spec: Value, annotations: Value) -> (String, Option<TransferOwner>)
     where
         T: Resource,
         for<'a> VolumeTransfer: From<&'a T>,
@@ -105,9 +105,9 @@ fn the_volume_and_the_owner_of_each_kind_are_named() {
         let owner = json!([{"apiVersion": "velero.io/v1", "kind": "Restore", "name": "r", "uid": "x"}]);
         let meta = json!({"name": "n", "annotations": annotations, "ownerReferences": owner});
         let body = json!({"apiVersion": T::api_version(), "kind": T::KIND, "metadata": meta, "spec": spec}).to_string();
-        let VolumeTransfer { volume, of, message, .. } = VolumeTransfer::parse::<T>(body.as_bytes()).unwrap();
+        let VolumeTransfer { volume, owner, message, .. } = VolumeTransfer::parse::<T>(body.as_bytes()).unwrap();
         assert_eq!(message, "");
-        (volume, of)
+        (volume, owner)
     }
     let files = json!({"pod": {"namespace": "shop", "name": "db-0"}, "volume": "data", "backupStorageLocation": "default",
         "node": "n1", "repoIdentifier": "", "snapshotID": "k1", "sourceNamespace": "shop"});
@@ -120,7 +120,7 @@ fn the_volume_and_the_owner_of_each_kind_are_named() {
         of::<PodVolumeRestore>(files, json!({})),
         of::<DataDownload>(target, json!({})),
     ];
-    let of_restore = |volume: &str| (volume.to_owned(), "restore r".to_owned());
+    let of_restore = |volume: &str| (volume.to_owned(), Some(TransferOwner { kind: "Restore", name: "r".to_owned() }));
     assert_eq!(all, ["shop/db-0:data", "shop/idle", "shop/db-0:data", "shop/data"].map(of_restore));
 }
 
@@ -160,8 +160,8 @@ fn a_description_has_files_rate_and_the_time_left_of_each_volume() {
     };
     let long = page(true);
     for line in [
-        "shop/db-0: InProgress (40.00%, 1204 of 5000 files, 40.9 MiB/s, 2 min 30 s left)",
-        "shop/db-0: Completed (size: 10737418240, 1204 of 5000 files)",
+        "shop/db-0: InProgress (40.00%) [1204 of 5000 files, 40.9 MiB/s, 2 min 30 s left]",
+        "shop/db-0: Completed (size: 10737418240) [1204 of 5000 files]",
         "Data Uploads:",
         "shop/data (4.0 GiB of 10.0 GiB (40 %), 1204 of 5000 files, 40.9 MiB/s, 2 min 30 s left)",
         "shop/data (size: 10737418240, 1204 of 5000 files)",
@@ -171,4 +171,16 @@ fn a_description_has_files_rate_and_the_time_left_of_each_volume() {
     let short = page(false);
     let counts = "Data Uploads (specify --details for more information):";
     assert!(short.lines().any(|found| found.trim() == counts), "{short}");
+    // Velero's texts are as Velero's in JSON, and the rest has keys of its own.
+    let shown = crate::describe::json::backup_volumes(&facts.volumes, true);
+    let files = &shown["podVolumeBackups"];
+    assert_eq!(files["podVolumeBackupsDetails"]["In Progress"], json!([{"shop/db-0": "InProgress (40.00%)"}]));
+    let told: Vec<&Value> = files["transfers"].as_array().unwrap().iter().map(|one| &one["filesDone"]).collect();
+    assert_eq!(told, [1204, 1204]);
+    assert_eq!(shown["dataUploads"]["In Progress"][0]["bytesPerSecond"], 42_949_673);
+    // What has ended is in the volumes of the backup.
+    let ended = facts.volumes.moved.iter().filter(|transfer| transfer.has_ended()).cloned().collect();
+    let facts = BackupFacts { volumes: BackupVolumes { moved: ended, ..facts.volumes }, ..BackupFacts::default() };
+    let style = Style { colours: false, zone: jiff::tz::TimeZone::UTC, program: "lifeboat".into(), details: false };
+    assert!(!describe(&facts, &style).contains("Data Uploads"));
 }

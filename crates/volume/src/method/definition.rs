@@ -1,6 +1,7 @@
 //! Fields of resources as the cluster's definitions have them: a Velero after 1.18 adds some, and may require them.
 //!
-//! A field that this program knows is written where the definition has it, and nowhere else: other definitions drop or refuse it.
+//! A field that this program knows is written where the definition has it, and nowhere else: other definitions drop or
+//! refuse it.
 
 use crate::method::child::resource_type;
 use bytes::Bytes;
@@ -11,6 +12,7 @@ use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::Mutex;
 
 /// A field of a spec that definitions after 1.18 have.
@@ -23,7 +25,7 @@ struct LaterField {
 }
 
 /// All of them. A restore into a new volume has no type, and a VolumeSnapshot is in the namespace of its claim.
-const LATER_FIELDS: [LaterField; 4] = [
+const LATER_FIELDS: [LaterField; 3] = [
     LaterField { kind: DataDownload::KIND, within: None, name: "restoreType", value: |_| "".into() },
     LaterField { kind: PodVolumeRestore::KIND, within: None, name: "restoreType", value: |_| "".into() },
     LaterField {
@@ -32,19 +34,20 @@ const LATER_FIELDS: [LaterField; 4] = [
         name: "volumeSnapshotNamespace",
         value: |spec| spec["sourceNamespace"].clone(),
     },
-    LaterField {
-        kind: DataDownload::KIND,
-        within: Some("csiSnapshot"),
-        name: "volumeSnapshotNamespace",
-        value: |spec| spec["sourceNamespace"].clone(),
-    },
 ];
+
+/// The looks for a definition that the API server does not answer, with a pause between two.
+const LOOKS: u32 = 3;
+const BETWEEN_LOOKS: Duration = Duration::from_secs(2);
+
+/// The schema of a spec; `None` where it cannot be read.
+type KnownSchema = Option<Arc<Value>>;
 
 /// The definitions of the cluster, each read once for a backup or restore.
 #[derive(Clone, Debug, Default)]
 pub struct Definitions {
-    /// The schemas of specs by the names of their types; `None` where it cannot be read.
-    schemas: Arc<Mutex<BTreeMap<&'static str, Option<Arc<Value>>>>>,
+    /// The schemas of specs by the names of their types.
+    schemas: Arc<Mutex<BTreeMap<&'static str, KnownSchema>>>,
 }
 
 impl Definitions {
@@ -59,31 +62,68 @@ impl Definitions {
     ) -> Result<Bytes, String> {
         let mut value =
             serde_json::to_value(resource).map_err(|e| format!("cannot write an object of {}: {e}", R::PLURAL))?;
-        if let Some(schema) = self.schema_of::<R>(cluster).await {
+        if let Some(schema) = self.schema_of::<R>(cluster).await? {
             fit(R::KIND, &mut value["spec"], &schema)?;
         }
         Ok(Bytes::from(value.to_string()))
     }
 
+    /// Makes a resource from its body. When that fails, the cluster may have another definition than at the first look:
+    /// it is read again, and a body that differs is tried once.
+    ///
+    /// # Errors
+    /// The reason for people.
+    pub(crate) async fn make<R, T, F>(
+        &self,
+        cluster: &Cluster,
+        resource: &R,
+        make: impl Fn(Bytes) -> F,
+    ) -> Result<T, String>
+    where
+        R: Resource + Serialize,
+        F: Future<Output = Result<T, String>>,
+    {
+        let body = self.body_of(cluster, resource).await?;
+        let why = match make(body.clone()).await {
+            Ok(made) => return Ok(made),
+            Err(why) => why,
+        };
+        self.schemas.lock().await.remove(R::PLURAL);
+        match self.body_of(cluster, resource).await {
+            Ok(other) if other != body => make(other).await,
+            Ok(_) => Err(why),
+            Err(unknown) => Err(format!("{why}; {unknown}")),
+        }
+    }
+
     /// The schema of the spec of a kind. Who may not read it, and a cluster that has none, are treated as Velero 1.18.
-    async fn schema_of<R: Resource>(&self, cluster: &Cluster) -> Option<Arc<Value>> {
+    async fn schema_of<R: Resource>(&self, cluster: &Cluster) -> Result<KnownSchema, String> {
         let mut schemas = self.schemas.lock().await;
         if let Some(known) = schemas.get(R::PLURAL) {
-            return known.clone();
+            return Ok(known.clone());
         }
         let definitions =
             ApiResource::new("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition");
         let name = format!("{}.{}", R::PLURAL, resource_type::<R>().group);
-        let found = match cluster.get(&definitions, None, &name).await {
-            Ok(body) => body.and_then(|body| serde_json::from_slice::<Value>(&body).ok()),
-            // It is looked for again with the next resource.
-            Err(e) if e.can_pass() => return None,
-            // The API server itself says which fields are missing.
-            Err(_) => None,
+        let mut looks = 1;
+        let found = loop {
+            match cluster.get(&definitions, None, &name).await {
+                Ok(body) => break body.and_then(|body| serde_json::from_slice::<Value>(&body).ok()),
+                Err(e) if e.can_pass() && looks < LOOKS => tokio::time::sleep(BETWEEN_LOOKS).await,
+                // A body without the fields of a later Velero would be refused, or do something else.
+                Err(e) if e.can_pass() => {
+                    return Err(format!(
+                        "cannot read the definition {name}, which says what fields its objects have: {e}"
+                    ));
+                }
+                // The API server itself says which fields are missing.
+                Err(_) => break None,
+            }
+            looks += 1;
         };
         let schema = found.and_then(|found| schema_of_spec(&found, R::VERSION)).map(Arc::new);
         schemas.insert(R::PLURAL, schema.clone());
-        schema
+        Ok(schema)
     }
 }
 

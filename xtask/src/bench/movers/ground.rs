@@ -101,7 +101,7 @@ impl<'a> Ground<'a> {
     /// The installations in the order of a round: every other one begins with the other.
     pub(super) fn order(&self, round: usize) -> [Installation; 2] {
         use Installation::{Lifeboat, Velero};
-        if round % 2 == 0 { [Velero, Lifeboat] } else { [Lifeboat, Velero] }
+        if round.is_multiple_of(2) { [Velero, Lifeboat] } else { [Lifeboat, Velero] }
     }
 
     pub(super) fn credentials(&self) -> PathBuf {

@@ -85,7 +85,7 @@ impl Following<'_> {
         let (resource, namespace) = (api_resource::<T>(), Some(self.client.namespace.clone()));
         let cluster = self.client.cluster.clone();
         let mirrored = MirroredType { cluster, resource, namespace, fields: String::new(), metadata_only: false };
-        self.follow(FollowedType { mirrored, without: None, read: T::from_json, take });
+        self.follow(FollowedType { mirrored, without: None, may_be_undefined: false, read: T::from_json, take });
     }
 
     /// Follows a type in the namespace of the server, with the part of the status that is missing where the user may not list it.
@@ -96,9 +96,8 @@ impl Following<'_> {
         read: ObjectParser<T>,
         take: fn(&mut WatchedState, ObjectsChange<T>),
     ) {
-        let (cluster, namespace) = (self.client.cluster.clone(), Some(self.client.namespace.clone()));
-        let mirrored = MirroredType { cluster, resource, namespace, fields: String::new(), metadata_only: false };
-        self.follow(FollowedType { mirrored, without: Some(without), read, take });
+        let mirrored = self.own_type(resource);
+        self.follow(FollowedType { mirrored, without: Some(without), may_be_undefined: false, read, take });
     }
 
     /// Follows the transfers of volumes of a kind.
@@ -106,7 +105,9 @@ impl Following<'_> {
     where
         for<'a> VolumeTransfer: From<&'a T>,
     {
-        self.own_if_allowed(api_resource::<T>(), WITHOUT_TRANSFERS, VolumeTransfer::parse::<T>, take);
+        let mirrored = self.own_type(api_resource::<T>());
+        let (without, read) = (Some(WITHOUT_TRANSFERS), VolumeTransfer::parse::<T>);
+        self.follow(FollowedType { mirrored, without, may_be_undefined: true, read, take });
     }
 
     /// Follows the metadata of all objects of a type; `without` names the part of the status that is missing without
@@ -119,7 +120,14 @@ impl Following<'_> {
     ) {
         let (cluster, resource) = (self.client.cluster.clone(), Arc::new(resource));
         let mirrored = MirroredType { cluster, resource, namespace: None, fields: String::new(), metadata_only: true };
-        self.follow(FollowedType { mirrored, without: Some(without), read: metadata_of, take });
+        let without = Some(without);
+        self.follow(FollowedType { mirrored, without, may_be_undefined: false, read: metadata_of, take });
+    }
+
+    /// A type in the namespace of the server.
+    fn own_type(&self, resource: Arc<ApiResource>) -> MirroredType {
+        let (cluster, namespace) = (self.client.cluster.clone(), Some(self.client.namespace.clone()));
+        MirroredType { cluster, resource, namespace, fields: String::new(), metadata_only: false }
     }
 
     fn follow<T: Send + 'static>(&mut self, followed: FollowedType<T>) {
@@ -133,6 +141,8 @@ struct FollowedType<T> {
     mirrored: MirroredType,
     /// Explains the part of the status that is missing without its objects; `None` when they are needed for everything.
     without: Option<&'static str>,
+    /// True for kinds that a cluster need not know.
+    may_be_undefined: bool,
     read: ObjectParser<T>,
     take: fn(&mut WatchedState, ObjectsChange<T>),
 }
@@ -140,11 +150,6 @@ struct FollowedType<T> {
 impl<T: Send + 'static> FollowedType<T> {
     fn kind(&self) -> String {
         self.mirrored.resource.resource.clone()
-    }
-
-    /// Returns true for kinds that a cluster need not know.
-    fn may_be_undefined(&self) -> bool {
-        self.without == Some(WITHOUT_TRANSFERS)
     }
 
     /// Sends the changes of the objects, until nobody receives them.
@@ -175,8 +180,7 @@ impl<T: Send + 'static> FollowedType<T> {
                 }
                 // A cluster of an older Velero has no definition of some.
                 Err(MirrorFailure::List(e))
-                    if self.without.is_some()
-                        && (e.is_forbidden() || (self.may_be_undefined() && e.is_not_found())) =>
+                    if self.without.is_some() && (e.is_forbidden() || (self.may_be_undefined && e.is_not_found())) =>
                 {
                     Ok(ObjectsChange::Forbidden)
                 }

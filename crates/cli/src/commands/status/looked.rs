@@ -14,7 +14,7 @@ use lifeboat_lifecycle::phase::restore::has_ended;
 use lifeboat_object::ApiResource;
 use lifeboat_requests::status::{server_answer, server_status};
 use lifeboat_terminal::flags::globals::Globals;
-use lifeboat_view::transfer::{VolumeTransfer, sort};
+use lifeboat_view::transfer::{VolumeTransfer, sort_transfers};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -132,7 +132,7 @@ pub(super) async fn transfers(client: &Client, inventory: &Inventory) -> Result<
     let mut found = TransfersOf::Backups.list(client, &backups).await.context(WITHOUT_TRANSFERS)?;
     found.extend(TransfersOf::Restores.list(client, &restores).await.context(WITHOUT_TRANSFERS)?);
     found.retain(|transfer| !transfer.has_ended());
-    sort(&mut found);
+    sort_transfers(&mut found);
     Ok(found)
 }
 

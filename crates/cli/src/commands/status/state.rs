@@ -7,7 +7,7 @@ use lifeboat_lifecycle::coverage::{Inventory, namespace_to_protect};
 use lifeboat_reconcile::MirrorEvent;
 use lifeboat_view::status::StatusInput;
 use lifeboat_view::transfer::rates::TransferRates;
-use lifeboat_view::transfer::{VolumeTransfer, sort};
+use lifeboat_view::transfer::{VolumeTransfer, sort_transfers};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The current state of the cluster.
@@ -70,7 +70,7 @@ impl WatchedState {
             one.claims = self.claims.as_ref().map(|claims| of(claims) as u64);
         }
         self.shown_transfers = self.transfers.values().flatten().cloned().collect();
-        sort(&mut self.shown_transfers);
+        sort_transfers(&mut self.shown_transfers);
         self.rates.note(&mut self.shown_transfers, now);
         Some(Ok(StatusInput { inventory: &self.inventory, server, transfers: &self.shown_transfers }))
     }
@@ -272,6 +272,7 @@ mod tests {
             let at = Timestamp::from_second(second).unwrap().to_string();
             let start = Timestamp::UNIX_EPOCH.to_string();
             let body = serde_json::json!({
+                "apiVersion": "velero.io/v2alpha1", "kind": "DataUpload",
                 "metadata": {"name": "du-1", "uid": "u", "annotations": {"lifeboat.io/moved-at": at}},
                 "spec": {"snapshotType": "CSI", "sourcePVC": "data", "sourceNamespace": "shop",
                     "backupStorageLocation": "default", "operationTimeout": "10m0s"},

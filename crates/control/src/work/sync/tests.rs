@@ -169,10 +169,11 @@ fn operations_that_moved_lately_are_no_alarm() {
     let of = |phase: &str, updated: Option<&str>| {
         let status = serde_json::json!({"phase": phase, "updated": updated});
         let operation = serde_json::json!({"spec": {"operationID": "o"}, "status": status});
-        go_on(&[serde_json::from_value(operation).unwrap()], now)
+        have_moved_lately(&[serde_json::from_value(operation).unwrap()], now)
     };
     assert!(of("InProgress", Some("2026-11-22T10:00:01Z")));
     assert!(of("New", Some("2026-11-22T12:10:00Z")), "a clock that is ahead");
+    assert!(!of("InProgress", Some("2026-11-22T13:00:00Z")), "a clock that is wrong");
     assert!(!of("InProgress", Some("2026-11-22T10:00:00Z")));
     assert!(!of("InProgress", None));
     assert!(!of("Completed", Some("2026-11-22T11:59:00Z")));

@@ -22,7 +22,7 @@ static ZEROS: [u8; PIECE] = [0; PIECE];
 
 /// An open device, or an image of one.
 #[derive(Debug)]
-pub(in super::super) struct BlockDevice {
+pub(crate) struct BlockDevice {
     opened: Opened,
     is_image: bool,
     pub(super) size: u64,
@@ -31,11 +31,7 @@ pub(in super::super) struct BlockDevice {
 
 impl BlockDevice {
     /// Opens a path whose links are followed. The directory is that of the snapshot, with the device as its only file.
-    pub(in super::super) fn open(
-        run: &Run,
-        real: &Path,
-        form: &BlockForm,
-    ) -> Result<(Arc<Directory>, Self), MoverError> {
+    pub(crate) fn open(run: &Run, real: &Path, form: &BlockForm) -> Result<(Arc<Directory>, Self), MoverError> {
         let failed =
             |attempt| move |source: Errno| MoverError::Source { attempt, path: real.to_owned(), source: source.into() };
         let refused = |why: String| Err(MoverError::Refused(format!("{}: {why}", real.display())));
@@ -81,7 +77,7 @@ impl BlockDevice {
     }
 
     /// The tags by which a reader knows the form.
-    pub(in super::super) fn tags(&self) -> BTreeMap<String, String> {
+    pub(crate) fn tags(&self) -> BTreeMap<String, String> {
         [(UPLOADER_TAG, BLOCK_UPLOADER.to_owned()), (LENGTH, self.size.to_string())]
             .map(|(key, value)| (key.to_owned(), value))
             .into()

@@ -14,7 +14,7 @@ use lifeboat_kopia::snapshot::{EntryState, Snapshot, entries};
 
 /// An earlier snapshot of a device in the form of blocks, as its manifest tells of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in super::super) struct BlockParent {
+pub(crate) struct BlockParent {
     id: String,
     directory: ObjectId,
     size: u64,
@@ -24,7 +24,7 @@ pub(in super::super) struct BlockParent {
 ///
 /// # Errors
 /// The reason for which its blocks cannot be taken over, as a sentence.
-pub(in super::super) fn find_block_parent(
+pub(crate) fn find_block_parent(
     snapshots: &[Snapshot],
     options: &SnapshotOptions,
 ) -> Result<Option<BlockParent>, String> {

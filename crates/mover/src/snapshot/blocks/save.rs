@@ -39,7 +39,7 @@ fn block_options() -> ObjectOptions {
 }
 
 /// Saves the device of a directory, and gives the root of the snapshot.
-pub(in super::super) async fn save_blocks(
+pub(crate) async fn save_blocks(
     run: &Arc<Run>,
     directory: &Arc<Directory>,
     device: &Arc<BlockDevice>,

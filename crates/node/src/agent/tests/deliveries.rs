@@ -66,8 +66,22 @@ async fn an_agent_of_another_node_goes_on_with_a_delivery() {
 async fn a_volume_whose_delivery_is_given_up_is_kept_and_named() {
     let ground = written_download().await;
     ground.delete(&resources::claims(), "shop", "data").await;
-    let message = "error rebinding the restored volume pv-1: the target claim shop/data is gone; the PersistentVolume pv-1 has the restored data and is kept (reclaim policy Retain): bind it to a claim, or delete it";
+    let message = "error rebinding the restored volume pv-1: the target claim shop/data is gone; the PersistentVolume pv-1 has the restored data and is kept (reclaim policy Retain): remove its spec.claimRef and name it in spec.volumeName of a claim, or delete it and the volume in the storage";
     assert_eq!(ground.ended(DataDownload, "dd", "Failed").await, message);
+    assert_eq!(volume(&ground).await["spec"]["persistentVolumeReclaimPolicy"], "Retain");
+}
+
+#[tokio::test]
+async fn a_claim_of_the_same_name_made_anew_does_not_get_the_data() {
+    let ground = written_download().await;
+    ground.delete(&resources::claims(), "shop", "data").await;
+    ground.target_claim(json!({})).await;
+    let message = ground.ended(DataDownload, "dd", "Failed").await;
+    // The agent may look between the two.
+    let gone = "error rebinding the restored volume pv-1: the target claim shop/data ";
+    assert!(message.starts_with(gone), "{message}");
+    let target = ground.there(&resources::claims(), "shop", "data").await;
+    assert_eq!(target["spec"].get("volumeName"), None);
     assert_eq!(volume(&ground).await["spec"]["persistentVolumeReclaimPolicy"], "Retain");
 }
 
@@ -127,5 +141,41 @@ async fn a_volume_filled_as_a_device_is_delivered_with_its_file_system() {
     assert_eq!(ground.ended(DataDownload, "dd", "Completed").await, "");
     let left = ground.kube.get(ObjectName { resource: &volumes, namespace: None, name: &name }).await.unwrap().unwrap();
     assert_eq!(left["spec"]["persistentVolumeReclaimPolicy"], "Delete");
-    assert_eq!(left["spec"]["claimRef"]["name"], "data");
+    let target = ground.there(&resources::claims(), "shop", "data").await;
+    assert_eq!(left["spec"]["claimRef"]["uid"], target["metadata"]["uid"]);
+}
+
+#[tokio::test]
+async fn a_delivery_of_an_older_agent_is_given_the_volume_for_the_file_system() {
+    let mut ground = Ground::start().await;
+    ground.target_claim(json!({})).await;
+    let delivery = r#"{"volume":"pv-1","reclaimPolicy":"Delete","totalBytes":9,"begun":"2026-11-28T11:59:00Z"}"#;
+    let download = json!({
+        "apiVersion": "velero.io/v2alpha1", "kind": "DataDownload",
+        "metadata": {"name": "dd", "namespace": "velero", "annotations": {"lifeboat.io/delivery": delivery}},
+        "spec": {
+            "targetVolume": {"pvc": "data", "pv": "", "namespace": "shop"}, "datamover": "velero-block",
+            "backupStorageLocation": "default", "snapshotID": "k1", "sourceNamespace": "shop",
+            "operationTimeout": "10m0s",
+        },
+        "status": {"phase": "InProgress", "node": NODE, "acceptedByNode": NODE},
+    });
+    let volumes = resources::volumes();
+    let device = json!({
+        "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "pv-1"},
+        "spec": {
+            "volumeMode": "Block", "persistentVolumeReclaimPolicy": "Retain",
+            "claimRef": {"namespace": "velero", "name": "dd", "uid": "gone"},
+            "csi": {"driver": "d", "volumeHandle": "vol-1", "fsType": "ext4"},
+        },
+    });
+    ground.create(&volumes, device).await;
+    let made = ground.create(&DataDownload.resource(), download).await;
+    ground.agent();
+    let name = format!("pvc-{}", made["metadata"]["uid"].as_str().unwrap());
+    let made = ground.until(&volumes, None, &name, |found| found.is_some()).await.unwrap();
+    assert_eq!((&made["spec"]["volumeMode"], &made["spec"]["csi"]["fsType"]), (&json!("Filesystem"), &json!("ext4")));
+    ground.until(&volumes, None, "pv-1", |found| found.is_none()).await;
+    ground.status(&resources::claims(), "shop", "data", json!({"phase": "Bound"})).await;
+    assert_eq!(ground.ended(DataDownload, "dd", "Completed").await, "");
 }

@@ -31,6 +31,9 @@ pub enum CsiError {
         /// The message of the driver or its controller.
         said: String,
     },
+    /// The data of the snapshot is to be moved, and could not be.
+    #[error("no snapshot is taken, because its data could not be moved: {0}")]
+    CannotBeMoved(String),
     /// The driver or its controller refuses it, and no later try changes that.
     #[error("the {0} is refused: {1}")]
     Refused(String, String),

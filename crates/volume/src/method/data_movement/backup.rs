@@ -85,8 +85,8 @@ impl DataUploads {
         }
         let wanted = data_upload(backup, of);
         let is_usable = |found: &DataUpload| goes_well(found) && is_same(found, &wanted);
-        let body = self.definitions.body_of(&self.cluster, &wanted).await?;
-        make_or_take_up(&self.cluster, &wanted.metadata, body, is_usable).await?;
+        let make = |body| make_or_take_up::<DataUpload>(&self.cluster, &wanted.metadata, body, &is_usable);
+        self.definitions.make(&self.cluster, &wanted, make).await?;
         let operation_id = operation_id(&backup.metadata.uid, of.claim_uid);
         let (namespace, name) = (wanted.metadata.namespace, wanted.metadata.name);
         Ok(BegunUpload { namespace, name, operation_id, data_mover: of.data_mover.to_owned() })

@@ -10,12 +10,14 @@ use crate::method::definition::Definitions;
 use crate::method::fs_backup::cancel::cancel as cancel_resource;
 use crate::method::fs_backup::repository::NeededRepository;
 use crate::restore_plan::MovedSnapshot;
+use bytes::Bytes;
 use lifeboat_action::{ActionError, OperationProgress};
 use lifeboat_api::well_known::{
     ANNOTATION_TARGET_CLAIM_UID, LABEL_ASYNC_OPERATION_ID, LABEL_DYNAMIC_PV_RESTORE, LABEL_RESTORE_UID,
 };
 use lifeboat_api::{
-    DataDownload, DataDownloadSpec, DataPathPhase, Duration, Resource, Restore, TargetVolumeSpec, label_value,
+    DataDownload, DataDownloadSpec, DataPathPhase, Duration, ObjectMeta, Resource, Restore, TargetVolumeSpec,
+    label_value,
 };
 use lifeboat_cluster::{Cluster, ClusterError, MergePatch, WriteBody};
 use lifeboat_object::ApiResource;
@@ -99,18 +101,30 @@ pub async fn begin(
     cluster: &Cluster,
 ) -> Result<String, String> {
     let download = data_download(claim, restore, settings);
-    let (namespace, name) = (&download.metadata.namespace, &download.metadata.name);
+    let namespace = &download.metadata.namespace;
     if !claim.moved.is_foreign() {
         let volume_namespace = &download.spec.source_namespace;
         let needed = NeededRepository { namespace, volume_namespace, location: &settings.location };
         // The data mover waits for it.
         needed.find_or_make(cluster).await.map_err(|e| e.to_string())?;
     }
-    let body = settings.definitions.body_of(cluster, &download).await?;
+    let make = |body| make_or_take_up_download(cluster, &download.metadata, claim, body);
+    settings.definitions.make(cluster, &download, make).await?;
+    Ok(operation_id(&restore.metadata.uid, claim.source_uid))
+}
+
+/// Makes a DataDownload, or takes up the one that an earlier run has made.
+async fn make_or_take_up_download(
+    cluster: &Cluster,
+    metadata: &ObjectMeta,
+    claim: ClaimToFill<'_>,
+    body: Bytes,
+) -> Result<(), String> {
+    let (namespace, name) = (&metadata.namespace, &metadata.name);
     let deadline = Instant::now() + REPLACING;
     loop {
         match cluster.create(&kind(), Some(namespace), name, WriteBody::of(body.clone())).await {
-            Ok(_) => break,
+            Ok(_) => return Ok(()),
             Err(e) if e.is_already_exists() => {}
             Err(e) => return Err(e.to_string()),
         }
@@ -119,12 +133,12 @@ pub async fn begin(
         let found: DataDownload =
             serde_json::from_slice(&found).map_err(|e| format!("the DataDownload {name} cannot be read: {e}"))?;
         match EarlierDownload::of(&found, claim) {
-            EarlierDownload::Same => break,
+            EarlierDownload::Same => return Ok(()),
             EarlierDownload::GoesOn => {
                 let body = json!({"metadata": {"resourceVersion": found.metadata.resource_version,
                     "annotations": {ANNOTATION_TARGET_CLAIM_UID: claim.uid}}});
                 match cluster.patch(&kind(), Some(namespace), name, MergePatch::of(body.to_string().into())).await {
-                    Ok(_) => break,
+                    Ok(_) => return Ok(()),
                     Err(e) if e.is_conflict() || e.is_not_found() => {}
                     Err(e) => return Err(e.to_string()),
                 }
@@ -143,7 +157,6 @@ pub async fn begin(
         }
         sleep(PAUSE).await;
     }
-    Ok(operation_id(&restore.metadata.uid, claim.source_uid))
 }
 
 /// A DataDownload of the name that is there already, as it concerns a claim.

@@ -399,8 +399,9 @@ impl FileBackupRun {
                     states.insert(
                         name.clone(),
                         one.map(|one| {
-                            VolumeProgress::of(one.status.phase, &one.status.progress, &one.status.message)
-                                .with_annotations(&one.metadata.annotations)
+                            let status = &one.status;
+                            let annotations = &one.metadata.annotations;
+                            VolumeProgress::of(status.phase, &status.progress, &status.message, annotations)
                         })
                         .unwrap_or_default(),
                     );

@@ -1,7 +1,7 @@
 //! The limits of the wait for volumes that are being saved or filled. Pure.
 
 use lifeboat_action::LONGEST_IDLE;
-use lifeboat_api::well_known::ANNOTATION_OTHERS_MOVED_AT;
+use lifeboat_api::well_known::{ANNOTATION_MOVED_AT, ANNOTATION_MOVED_FILES, ANNOTATION_OTHERS_MOVED_AT};
 use lifeboat_api::{DataMoveProgress, DataPathPhase};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,6 +17,9 @@ pub(super) const IDLE: Duration = LONGEST_IDLE.unsigned_abs();
 pub(super) struct VolumeProgress {
     phase: Option<DataPathPhase>,
     bytes: (i64, i64),
+    /// The time at which bytes or files last moved and the files that are done, as the node agent has noted them: files
+    /// may be empty.
+    moved: [Option<String>; 2],
     /// The words of the node agent, such as what it waits for.
     message: String,
     /// The time at which those that it waits for last moved something, as the node agent has noted it.
@@ -24,25 +27,31 @@ pub(super) struct VolumeProgress {
 }
 
 impl VolumeProgress {
-    pub(super) fn of(phase: Option<DataPathPhase>, progress: &DataMoveProgress, message: &str) -> Self {
-        let message = message.chars().take(MOST_CHARACTERS).collect();
-        Self { phase, bytes: (progress.bytes_done, progress.total_bytes), message, others: None }
+    /// The progress that a resource shows with its status and its annotations.
+    pub(super) fn of(
+        phase: Option<DataPathPhase>,
+        progress: &DataMoveProgress,
+        message: &str,
+        annotations: &BTreeMap<String, String>,
+    ) -> Self {
+        Self {
+            phase,
+            bytes: (progress.bytes_done, progress.total_bytes),
+            moved: [ANNOTATION_MOVED_AT, ANNOTATION_MOVED_FILES].map(|name| annotations.get(name).cloned()),
+            message: message.chars().take(MOST_CHARACTERS).collect(),
+            others: annotations.get(ANNOTATION_OTHERS_MOVED_AT).cloned(),
+        }
     }
 
-    /// The same with what the annotations of the resource say.
-    pub(super) fn with_annotations(self, annotations: &BTreeMap<String, String>) -> Self {
-        Self { others: annotations.get(ANNOTATION_OTHERS_MOVED_AT).cloned(), ..self }
-    }
-
-    /// Returns true while a mover works on it. Before that it waits for a place, for others of its node or for its pod, which the node agent
-    /// limits.
+    /// Returns true while a mover works on it. Before that it waits for a place, for others of its node or for its pod,
+    /// which the node agent limits.
     fn is_moving(&self) -> bool {
         matches!(self.phase, Some(DataPathPhase::InProgress | DataPathPhase::Canceling))
     }
 
     /// Returns true if the other state is as far, whatever is said about it.
     fn is_as_far_as(&self, other: &Self) -> bool {
-        (self.phase, self.bytes) == (other.phase, other.bytes)
+        (self.phase, self.bytes, &self.moved) == (other.phase, other.bytes, &other.moved)
     }
 
     /// The state for people.
@@ -63,7 +72,7 @@ pub(super) fn said(message: &str) -> &str {
 /// The limits of a wait.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WaitLimits {
-    /// Of the whole wait, but for volumes of which bytes are moved.
+    /// Of the whole wait, but for volumes of which bytes or files are moved.
     pub(super) whole: Duration,
     /// Of the time without any progress while a volume is being moved, and after the whole limit.
     pub(super) idle: Duration,
@@ -76,13 +85,14 @@ pub(super) struct WaitLimits {
 pub(super) struct WaitProgress {
     seen: BTreeMap<String, VolumeProgress>,
     changed: Duration,
-    /// The last time at which a mover has begun, has moved bytes, or has ended, or others have for which a volume waits.
+    /// The last time at which a mover has begun, has moved bytes or files, or has ended, or others have for which a
+    /// volume waits.
     moved: Option<Duration>,
 }
 
 impl WaitProgress {
-    /// Takes the state of all volumes that have not ended, by the names of their resources. Gives those that are waited for no longer, with
-    /// the reason of each.
+    /// Takes the state of all volumes that have not ended, by the names of their resources. Gives those that are waited
+    /// for no longer, with the reason of each.
     pub(super) fn look(
         &mut self,
         now: Duration,
@@ -120,7 +130,8 @@ impl WaitProgress {
         let has_moved = |(name, state): (&String, &VolumeProgress)| {
             let known = before.get(name);
             let others = known.is_some_and(|known| state.others.is_some() && state.others != known.others);
-            let began = known.is_none_or(|known| !known.is_moving() || state.bytes.0 > known.bytes.0);
+            let is_further = |known: &VolumeProgress| state.bytes.0 > known.bytes.0 || state.moved != known.moved;
+            let began = known.is_none_or(|known| !known.is_moving() || is_further(known));
             others || (state.is_moving() && began)
         };
         let has_ended = |(name, state): (&String, &VolumeProgress)| state.is_moving() && !states.contains_key(name);
@@ -153,7 +164,7 @@ mod tests {
         let one = |(name, phase, bytes): &(&str, Option<DataPathPhase>, i64)| {
             let progress = DataMoveProgress { bytes_done: *bytes, total_bytes: 100, ..DataMoveProgress::default() };
             let message = if *phase == Some(Prepared) { "its node is busy" } else { "" };
-            ((*name).to_owned(), VolumeProgress::of(*phase, &progress, message))
+            ((*name).to_owned(), VolumeProgress::of(*phase, &progress, message, &BTreeMap::new()))
         };
         progress.iter().map(one).collect()
     }
@@ -214,15 +225,29 @@ mod tests {
         let mut progress = WaitProgress::default();
         let mut look = |time: u64, others: u64| {
             let noted = BTreeMap::from([("lifeboat.io/others-moved-at".to_owned(), format!("minute {others}"))]);
-            let states = all(&[("a", Some(Prepared), 0)]).into_iter();
-            let states = states.map(|(name, state)| (name, state.with_annotations(&noted)));
-            progress.look(minutes(time), states.collect(), limits())
+            let state = VolumeProgress::of(Some(Prepared), &DataMoveProgress::default(), "its node is busy", &noted);
+            progress.look(minutes(time), BTreeMap::from([("a".to_owned(), state)]), limits())
         };
         for time in (0..600).step_by(10) {
             assert_eq!(look(time, time), reasons(&[]), "{time}");
         }
         let late = reasons(&[("a", "late; it is Prepared: its node is busy")]);
         assert_eq!((look(619, 590), look(620, 590)), (reasons(&[]), late));
+    }
+
+    #[test]
+    fn empty_files_that_are_moved_are_progress() {
+        let mut progress = WaitProgress::default();
+        let mut look = |time: u64, files: u64| {
+            let noted = BTreeMap::from([("lifeboat.io/moved-files".to_owned(), format!("{files}/100000"))]);
+            let state = VolumeProgress::of(Some(InProgress), &DataMoveProgress::default(), "", &noted);
+            progress.look(minutes(time), BTreeMap::from([("a".to_owned(), state)]), limits())
+        };
+        for time in (0..600).step_by(20) {
+            assert_eq!(look(time, time), reasons(&[]), "{time}");
+        }
+        let late = reasons(&[("a", "late; it is InProgress")]);
+        assert_eq!((look(609, 580), look(610, 580)), (reasons(&[]), late));
     }
 
     #[test]
@@ -234,7 +259,7 @@ mod tests {
             (1, "the queue is full", reasons(&[])),
             (240, "the queue is full", reasons(&[("a", "late; no node agent has taken it up: the queue is full")])),
         ] {
-            let state = VolumeProgress::of(None, &DataMoveProgress::default(), message);
+            let state = VolumeProgress::of(None, &DataMoveProgress::default(), message, &BTreeMap::new());
             let states = BTreeMap::from([("a".to_owned(), state)]);
             assert_eq!(progress.look(minutes(time), states, limits()), expected, "{time}");
         }

@@ -3,6 +3,7 @@
 use crate::method::child::{child_name, child_of_restore, resource_type, uploader_settings};
 use crate::method::definition::Definitions;
 use crate::restore_plan::FileVolume;
+use bytes::Bytes;
 use lifeboat_api::well_known::{LABEL_POD_UID, LABEL_PVC_UID};
 use lifeboat_api::{ObjectReference, PodVolumeRestore, PodVolumeRestoreSpec, Restore, UploaderType};
 use lifeboat_cluster::{Cluster, WriteBody};
@@ -65,8 +66,11 @@ pub(super) async fn make(
     definitions: &Definitions,
     resource: &PodVolumeRestore,
 ) -> Result<PodVolumeRestore, String> {
+    definitions.make(cluster, resource, |body| make_or_find(cluster, resource, body)).await
+}
+
+async fn make_or_find(cluster: &Cluster, resource: &PodVolumeRestore, body: Bytes) -> Result<PodVolumeRestore, String> {
     let (namespace, name) = (&resource.metadata.namespace, &resource.metadata.name);
-    let body = definitions.body_of(cluster, resource).await?;
     let made = cluster.create(&kind(), Some(namespace), name, WriteBody::of(body)).await;
     let body = match made {
         Ok(body) => body,

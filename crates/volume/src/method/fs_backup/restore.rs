@@ -393,8 +393,9 @@ impl FileRun {
                     let progress = found
                         .get(name)
                         .map(|one| {
-                            VolumeProgress::of(one.status.phase, &one.status.progress, &one.status.message)
-                                .with_annotations(&one.metadata.annotations)
+                            let status = &one.status;
+                            let annotations = &one.metadata.annotations;
+                            VolumeProgress::of(status.phase, &status.progress, &status.message, annotations)
                         })
                         .unwrap_or_default();
                     states.insert(name.clone(), progress);

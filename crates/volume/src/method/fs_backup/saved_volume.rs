@@ -130,8 +130,9 @@ pub(super) async fn make(
     definitions: &Definitions,
     resource: &PodVolumeBackup,
 ) -> Result<(), String> {
-    let body = definitions.body_of(cluster, resource).await?;
-    make_or_take_up(cluster, &resource.metadata, body, |found| is_usable(found, &resource.spec.pod.uid)).await
+    let is_usable = |found: &PodVolumeBackup| is_usable(found, &resource.spec.pod.uid);
+    let make = |body| make_or_take_up::<PodVolumeBackup>(cluster, &resource.metadata, body, &is_usable);
+    definitions.make(cluster, resource, make).await
 }
 
 /// Returns true if a PodVolumeBackup can be taken up for the pod of this UID.

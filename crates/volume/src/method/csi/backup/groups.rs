@@ -337,7 +337,7 @@ impl CsiSnapshots {
 fn may_be_there(error: &CsiError) -> bool {
     match error {
         CsiError::Cluster(e) => e.can_pass(),
-        CsiError::Foreign(_) => false,
+        CsiError::Foreign(_) | CsiError::CannotBeMoved(_) => false,
         _ => true,
     }
 }

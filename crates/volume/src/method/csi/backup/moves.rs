@@ -36,7 +36,7 @@ impl SnapshotMoves<'_> {
             data_mover: "",
         };
         let checked = self.uploads.check_definition(of, self.backup).await;
-        checked.map_err(|why| CsiError::Refused("snapshot, whose data is to be moved,".to_owned(), why))
+        checked.map_err(CsiError::CannotBeMoved)
     }
 
     /// Asks a data mover for the data of a claim, whose snapshot was taken. `None` when that failed, which is the outcome of the claim
