@@ -10,6 +10,7 @@ mod block_form;
 mod error;
 mod failure;
 mod file_reader;
+mod file_system;
 mod handles;
 mod progress;
 pub mod protocol;
@@ -19,4 +20,5 @@ pub mod tree;
 
 pub use error::{MoverError, RepositoryError};
 pub use file_reader::{FilePiece, FileReader};
+pub use file_system::{SUPERBLOCKS, find_file_system};
 pub use progress::{Progress, Totals};

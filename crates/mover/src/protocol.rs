@@ -160,6 +160,10 @@ pub struct RestoreResult {
     /// Differences from the volume that was saved although nothing has failed, for people. Velero's results have no such field.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
+    /// The type of the file system on a device that was written, such as `ext4`; empty where none is known, and for a mounted
+    /// volume. Velero's results have no such field, and its node agent passes over it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub fs_type: String,
 }
 
 /// The end of a pod, as its termination message says it.
@@ -217,8 +221,9 @@ mod tests {
             serde_json::to_value(RestoreResult { files: 5, ..restore.clone() }).unwrap(),
         ];
         assert_eq!(files.map(|result| result["files"].clone()), [json!(5), json!(5)]);
-        let restore = RestoreResult { message: "1 socket".into(), ..restore };
-        assert_eq!(serde_json::to_value(&restore).unwrap()["message"], "1 socket");
+        let restore = RestoreResult { message: "1 socket".into(), fs_type: "xfs".into(), ..restore };
+        let told = json!({"target": access, "totalBytes": 3, "message": "1 socket", "fsType": "xfs"});
+        assert_eq!(serde_json::to_value(&restore).unwrap(), told);
         let device = MovedData { total_bytes: 9, done_bytes: 4, ..MovedData::default() };
         assert_eq!(serde_json::to_value(device).unwrap(), json!({"totalBytes": 9, "doneBytes": 4}));
         let files = MovedData { total_files: 3, done_files: 1, ..device };

@@ -101,9 +101,16 @@ impl FillArgs {
             sparse: volume_mode == VolumeMode::Block,
             progress,
         };
-        let RestoredVolume { differences, total_bytes, files } = restore.run().await?;
+        let RestoredVolume { differences, total_bytes, files, fs_type } = restore.run().await?;
         differences.iter().for_each(|text| tracing::warn!("{text}"));
-        let result = |message| RestoreResult { target: volume.clone(), total_bytes, files, message };
+        let fs_type = fs_type.unwrap_or_default();
+        let result = |message| RestoreResult {
+            target: volume.clone(),
+            total_bytes,
+            files,
+            message,
+            fs_type: fs_type.to_owned(),
+        };
         with_message(&differences.join("; "), result)
     }
 

@@ -13,13 +13,15 @@ use lifeboat_api::UnsupportedPart;
 use lifeboat_kopia::Repository;
 use lifeboat_kopia::format::directory::DirectoryEntry;
 use lifeboat_kopia::snapshot::Snapshot;
-use lifeboat_mover::Progress;
 use lifeboat_mover::protocol::{AccessPoint, RestoreResult, VolumeMode};
 use lifeboat_mover::restore::{
     EntryFailure, Existing, RestoreOptions, RestoreReport, SavedDevice, restore as restore_entry, saved_device,
 };
 use lifeboat_mover::tree::{Source, SourceEntry};
+use lifeboat_mover::{Progress, SUPERBLOCKS, find_file_system};
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -60,7 +62,7 @@ async fn fill<R: RestoreResource>(work: Work<'_, R>) -> Result<Done, Failure> {
         sparse,
         progress: work.progress,
     };
-    let RestoredVolume { mut differences, total_bytes, files } = restore.run().await?;
+    let RestoredVolume { mut differences, total_bytes, files, fs_type } = restore.run().await?;
     differences.extend(without_effect(&source.settings, &RESTORE_SETTINGS));
     for text in &differences {
         tracing::warn!("{text}");
@@ -69,7 +71,9 @@ async fn fill<R: RestoreResource>(work: Work<'_, R>) -> Result<Done, Failure> {
     if let Some(uid) = work.resource.marked_restore() {
         mark(Path::new(&volume.by_path), &uid)?;
     }
-    let result = |message| RestoreResult { target: volume.clone(), total_bytes, files, message };
+    let fs_type = fs_type.unwrap_or_default();
+    let result =
+        |message| RestoreResult { target: volume.clone(), total_bytes, files, message, fs_type: fs_type.to_owned() };
     Ok(Done { result: with_message(&differences.join("; "), result)?, total_bytes, files })
 }
 
@@ -92,6 +96,8 @@ pub(crate) struct RestoredVolume {
     pub(crate) total_bytes: i64,
     /// Files in all.
     pub(crate) files: i64,
+    /// The type of the file system on a device, where one is known.
+    pub(crate) fs_type: Option<&'static str>,
 }
 
 impl SnapshotRestore<'_> {
@@ -121,6 +127,7 @@ impl SnapshotRestore<'_> {
             differences: differences(&report),
             total_bytes: i64::try_from(total).unwrap_or(i64::MAX),
             files: files_done(progress, volume.volume_mode),
+            fs_type: read_fs_type(volume),
         })
     }
 }
@@ -141,6 +148,24 @@ fn length_of(device: Option<&SavedDevice>, volume: &AccessPoint) -> Result<Optio
             "it is the snapshot of a block device, and this volume is mounted; nothing was changed. Restore it into a claim with \
              volumeMode: Block; {VOLUME_RESTORE}"
         )),
+    }
+}
+
+/// Reads the type of the file system on a device that was written. The bytes are there whatever it is, so it is not
+/// known where it cannot be read.
+fn read_fs_type(volume: &AccessPoint) -> Option<&'static str> {
+    if volume.volume_mode != VolumeMode::Block {
+        return None;
+    }
+    let mut beginning = Vec::new();
+    let device = File::open(&volume.by_path);
+    let read = device.and_then(|device| device.take(SUPERBLOCKS as u64).read_to_end(&mut beginning));
+    match read {
+        Ok(_) => find_file_system(&beginning),
+        Err(e) => {
+            tracing::warn!("cannot read from {} which file system it has now: {e}", volume.by_path);
+            None
+        }
     }
 }
 
@@ -213,5 +238,22 @@ mod tests {
         let whole = RestoreReport { owners_not_set: true, attributes_not_set: 3, ..RestoreReport::default() };
         assert_eq!((lost(&whole), differences(&whole).len()), (None, 2));
         assert!(lost(&RestoreReport { unfinished: 1, ..RestoreReport::default() }).is_some());
+    }
+
+    #[test]
+    fn the_type_of_a_file_system_is_read_from_a_device_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str, volume_mode| AccessPoint {
+            by_path: folder.path().join(name).display().to_string(),
+            volume_mode,
+        };
+        let mut long = b"XFSB".to_vec();
+        long.resize(SUPERBLOCKS + 9, 0);
+        for (name, bytes) in [("long", &long[..]), ("short", &b"XFSB"[..]), ("other", &b"none"[..])] {
+            std::fs::write(folder.path().join(name), bytes).unwrap();
+        }
+        let of_devices = ["long", "short", "other", "missing"].map(|name| read_fs_type(&at(name, VolumeMode::Block)));
+        assert_eq!(of_devices, [Some("xfs"), Some("xfs"), None, None]);
+        assert_eq!(read_fs_type(&at("long", VolumeMode::Filesystem)), None);
     }
 }
