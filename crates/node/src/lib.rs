@@ -12,6 +12,7 @@ mod config;
 mod delivery;
 mod exposer;
 mod fairness;
+mod fs_type;
 mod health;
 mod host_path;
 mod kind;

@@ -16,6 +16,8 @@ pub(crate) struct TransferResult {
     pub(crate) saved: Option<SavedVolume>,
     /// Differences from the volume that are no failure, for people.
     pub(crate) message: String,
+    /// The type of the file system on a device that was restored; empty where the mover knows none.
+    pub(crate) fs_type: String,
 }
 
 /// The snapshot of a volume.
@@ -32,7 +34,7 @@ pub(crate) struct SavedVolume {
 impl TransferResult {
     /// The result of a restore.
     pub(crate) fn restored(total_bytes: i64) -> Self {
-        Self { total_bytes, files: 0, saved: None, message: String::new() }
+        Self { total_bytes, files: 0, saved: None, message: String::new(), fs_type: String::new() }
     }
 }
 
@@ -54,6 +56,7 @@ pub(crate) fn of_transfer(kind: TransferKind, pod: &PodView) -> Option<PodEnd<Tr
             PodEnd::Completed(result) => PodEnd::Completed(TransferResult {
                 files: result.files,
                 message: result.message,
+                fs_type: result.fs_type,
                 ..TransferResult::restored(result.total_bytes)
             }),
             PodEnd::Canceled(message) => PodEnd::Canceled(message),
@@ -75,7 +78,7 @@ fn saved(result: BackupResult) -> PodEnd<TransferResult> {
     }
     let snapshot_id = (!empty_snapshot).then_some(snapshot_id);
     let saved = Some(SavedVolume { snapshot_id, path: source.by_path, incremental_bytes });
-    PodEnd::Completed(TransferResult { total_bytes, files, saved, message })
+    PodEnd::Completed(TransferResult { total_bytes, files, saved, message, fs_type: String::new() })
 }
 
 /// The end of a pod, with a result of this type.
@@ -147,6 +150,23 @@ mod tests {
     }
 
     #[test]
+    fn a_restored_device_has_the_file_system_that_its_mover_found() {
+        let outcome = |more: &str| {
+            let message = format!(r#"{{"target":{{"byPath":"/u","volumeMode":"Block"}},"totalBytes":7{more}}}"#);
+            let state = json!({"terminated": {"exitCode": 0, "reason": "Completed", "message": message}});
+            let status = json!({"phase": "Succeeded", "containerStatuses": [{"name": "u", "state": state}]});
+            let pod = PodView::parse(json!({"status": status}).to_string().as_bytes()).unwrap();
+            of_transfer(TransferKind::DataDownload, &pod)
+        };
+        let done = |fs_type: &str| {
+            let result = TransferResult { fs_type: fs_type.to_owned(), ..TransferResult::restored(7) };
+            Some(PodEnd::Completed(result))
+        };
+        // A mover of Velero, or of an earlier version, tells none.
+        assert_eq!([outcome(""), outcome(r#","fsType":"xfs""#)], [done(""), done("xfs")]);
+    }
+
+    #[test]
     fn a_backup_is_done_with_a_snapshot_or_an_empty_volume_only() {
         let outcome = |message: &str| {
             let state = json!({"terminated": {"exitCode": 0, "reason": "Completed", "message": message}});
@@ -158,7 +178,8 @@ mod tests {
             let snapshot_id = snapshot.map(str::to_owned);
             let saved = Some(SavedVolume { snapshot_id, path: "/u".to_owned(), incremental_bytes });
             let files = if message.is_empty() { 0 } else { 5 };
-            Some(PodEnd::Completed(TransferResult { total_bytes, files, saved, message: message.to_owned() }))
+            let (message, fs_type) = (message.to_owned(), String::new());
+            Some(PodEnd::Completed(TransferResult { total_bytes, files, saved, message, fs_type }))
         };
         let source = r#""source":{"byPath":"/u","volumeMode":"Filesystem"}"#;
         let full =

@@ -40,7 +40,7 @@ pub(crate) struct Delivery {
     /// Files in all; 0 where they are not known.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) files: i64,
-    /// Told by the mover about entries that it passed over; empty for none.
+    /// Told by the mover about entries that it passed over, and by an agent about the file system; empty for nothing.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) message: String,
     /// The time at which it began.
@@ -58,7 +58,7 @@ pub(crate) struct Delivery {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RemadeVolume {
     pub(crate) name: String,
-    /// Its file system; empty where nobody knows it, and the driver takes its own.
+    /// The type of its file system; empty where nobody knows it, and the driver takes its own.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) fs_type: String,
     /// The PersistentVolume as it is to be made, after the other one is gone; null where a Lifeboat began it that made it first.

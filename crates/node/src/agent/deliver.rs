@@ -4,6 +4,7 @@ use crate::agent::act::{Acted, Actor};
 use crate::agent::patch;
 use crate::delivery::{DeliveryStep, DeliveryView, begin, mode_of, next_delivery_step, remade_volume};
 use crate::exposer::remove::remove_pod;
+use crate::fs_type::KnownTypes;
 use crate::kube::{ObjectName, is_owned_by, text, uid};
 use crate::outcome::TransferResult;
 use crate::resources;
@@ -58,6 +59,13 @@ impl DeliveryObjects {
     }
 }
 
+/// The volume that replaces one that was filled as a device.
+struct PlannedVolume {
+    volume: RemadeVolume,
+    /// Its difference from the storage class, for people; empty for none.
+    difference: String,
+}
+
 /// The answer to an error of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AfterError {
@@ -105,7 +113,12 @@ fn with_file_system(transfer: &Transfer, volume: &Value, message: &str) -> Strin
     let other = format!(
         "the file system of the new volume is {made}, as its storage class says, and was {asked} when it was saved"
     );
-    [message, &other].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("; ")
+    joined(message, &other)
+}
+
+/// Two texts as one, each of which may be empty.
+fn joined(first: &str, second: &str) -> String {
+    [first, second].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("; ")
 }
 
 impl Actor {
@@ -121,8 +134,10 @@ impl Actor {
             return self.begin_delivery(transfer, &spec.target_volume, result).await;
         };
         let objects = self.objects_of(transfer, &spec.target_volume, &delivery).await?;
-        if let Some(remade) = self.find_missing_remade(transfer, &objects, &delivery).await? {
-            return self.store(transfer, begin(transfer, &Delivery { remade: Some(remade), ..delivery })).await;
+        if let Some(planned) = self.find_missing_remade(transfer, &objects, &delivery).await? {
+            let message = joined(&delivery.message, &planned.difference);
+            let delivery = Delivery { remade: Some(planned.volume), message, ..delivery };
+            return self.store(transfer, begin(transfer, &delivery)).await;
         }
         let view = objects.view(transfer, &spec.target_volume, &delivery);
         let limit = transfer.at_least_operation_timeout(self.settings.resource_timeout);
@@ -266,11 +281,12 @@ impl Actor {
         transfer: &Transfer,
         objects: &DeliveryObjects,
         delivery: &Delivery,
-    ) -> Result<Option<RemadeVolume>, ClusterError> {
+    ) -> Result<Option<PlannedVolume>, ClusterError> {
         let is_written = delivery.remade.as_ref().is_some_and(|remade| remade.manifest.is_object());
         match (&objects.volume, &objects.target) {
             (Some(volume), Some(target)) if !is_written && objects.remade.is_none() => {
-                self.find_remade(transfer, target, volume).await
+                // The agent that began the delivery has not written down what the mover found.
+                self.find_remade(transfer, target, volume, "").await
             }
             _ => Ok(None),
         }
@@ -299,44 +315,46 @@ impl Actor {
         };
         let target = self.kube.find(&resources::claims(), Some(&target.namespace), &target.pvc).await?;
         let wanted_uid = transfer.meta.annotations.get(ANNOTATION_TARGET_CLAIM_UID).map(String::as_str);
-        let remade = match &target {
-            Some(target) => self.find_remade(transfer, target, &found).await?,
+        let planned = match &target {
+            Some(target) => self.find_remade(transfer, target, &found, &result.fs_type).await?,
             None => None,
         };
+        let difference = planned.as_ref().map_or("", |planned| planned.difference.as_str());
         let delivery = Delivery {
             volume: volume.to_owned(),
             reclaim_policy: text(&found, &["spec", "persistentVolumeReclaimPolicy"]).to_owned(),
             total_bytes: result.total_bytes,
             files: result.files,
-            message: with_file_system(transfer, &found, &result.message),
+            message: joined(&with_file_system(transfer, &found, &result.message), difference),
             begun: Time::new(self.now),
             // Velero's downloads do not say it.
             target_uid: wanted_uid.or(target.as_ref().map(uid)).unwrap_or_default().to_owned(),
-            remade,
+            remade: planned.map(|planned| planned.volume),
         };
         self.store(transfer, begin(transfer, &delivery)).await
     }
 
-    /// The volume that has to be made of one that was filled as a device, for a claim with a file system.
+    /// The volume that has to be made of one that was filled as a device, for a claim with a file system; the mover has
+    /// found one of this type on it.
     async fn find_remade(
         &self,
         transfer: &Transfer,
         target: &Value,
         filled: &Value,
-    ) -> Result<Option<RemadeVolume>, ClusterError> {
+        found: &str,
+    ) -> Result<Option<PlannedVolume>, ClusterError> {
         let TransferRequest::DataDownload(spec) = &transfer.request else { return Ok(None) };
         if !transfer.is_in_blocks() || mode_of(target) == mode_of(filled) {
             return Ok(None);
         }
-        let asked = spec.target_volume.fs_type.as_str();
-        let class = match (asked, text(target, &["spec", "storageClassName"])) {
-            ("", class) if !class.is_empty() => self.kube.find(&resources::storage_classes(), None, class).await?,
-            _ => None,
+        let class = match text(target, &["spec", "storageClassName"]) {
+            "" => None,
+            class => self.kube.find(&resources::storage_classes(), None, class).await?,
         };
-        // The definitions of Velero 1.18 drop the one of the download.
-        let of_class = class.as_ref().map_or("", |class| text(class, &["parameters", "csi.storage.k8s.io/fstype"]));
-        let fs_type = if asked.is_empty() { of_class } else { asked };
-        Ok(Some(remade_volume(filled, target, format!("pvc-{}", transfer.meta.uid), fs_type)))
+        let known = KnownTypes { found, asked: &spec.target_volume.fs_type, class: class.as_ref() };
+        let volume = remade_volume(filled, target, format!("pvc-{}", transfer.meta.uid), known.chosen());
+        let difference = known.difference(&volume.manifest);
+        Ok(Some(PlannedVolume { volume, difference }))
     }
 
     async fn is_attached(&self, volume: &str) -> Result<bool, ClusterError> {

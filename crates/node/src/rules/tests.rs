@@ -352,6 +352,7 @@ fn a_backup_of_a_volume_ends_with_its_snapshot_or_without_one_if_empty() {
     let running = transfer(TransferKind::PodVolumeBackup, "InProgress", json!({}));
     let result = |snapshot: Option<&str>, bytes: i64| TransferResult {
         message: String::new(),
+        fs_type: String::new(),
         total_bytes: bytes,
         files: 0,
         saved: Some(SavedVolume {

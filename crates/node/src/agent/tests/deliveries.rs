@@ -102,12 +102,12 @@ async fn a_volume_of_an_administrator_is_never_set_to_delete() {
     assert_eq!(volume(&ground).await["spec"]["persistentVolumeReclaimPolicy"], "Retain");
 }
 
-#[tokio::test]
-async fn a_volume_filled_as_a_device_is_delivered_with_its_file_system() {
-    let mut ground = Ground::start().await;
+/// Fills the volume of a claim with a file system as a device, and gives the name of the volume that is made of it. The
+/// class has these parameters, and the mover ends with this result.
+async fn fill_device(ground: &mut Ground, parameters: Value, result: &str) -> String {
     let class = json!({
         "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "fast"}, "provisioner": "d",
-        "volumeBindingMode": "Immediate", "parameters": {"csi.storage.k8s.io/fstype": "xfs"},
+        "volumeBindingMode": "Immediate", "parameters": parameters,
     });
     ground.create(&resources::storage_classes(), class).await;
     ground.target_claim(json!({"storageClassName": "fast"})).await;
@@ -129,8 +129,15 @@ async fn a_volume_filled_as_a_device_is_delivered_with_its_file_system() {
     ground.kube.patch(ObjectName { resource: &volumes, namespace: None, name: "pv-1" }, &device).await.unwrap();
     ground.pod_is("dd", "Running", "").await;
     let running = ground.phase(DataDownload, "dd", "InProgress").await;
-    ground.pod_is("dd", "Succeeded", RESULT).await;
-    let name = format!("pvc-{}", running["metadata"]["uid"].as_str().unwrap());
+    ground.pod_is("dd", "Succeeded", result).await;
+    format!("pvc-{}", running["metadata"]["uid"].as_str().unwrap())
+}
+
+#[tokio::test]
+async fn a_volume_filled_as_a_device_is_delivered_with_its_file_system() {
+    let mut ground = Ground::start().await;
+    let name = fill_device(&mut ground, json!({"csi.storage.k8s.io/fstype": "xfs"}), RESULT).await;
+    let volumes = resources::volumes();
     let made = ground.until(&volumes, None, &name, |found| found.is_some()).await.unwrap();
     assert_eq!(made["spec"]["volumeMode"], "Filesystem");
     assert_eq!(made["spec"]["csi"], json!({"driver": "d", "volumeHandle": "vol-1", "fsType": "xfs"}));
@@ -143,6 +150,20 @@ async fn a_volume_filled_as_a_device_is_delivered_with_its_file_system() {
     assert_eq!(left["spec"]["persistentVolumeReclaimPolicy"], "Delete");
     let target = ground.there(&resources::claims(), "shop", "data").await;
     assert_eq!(left["spec"]["claimRef"]["uid"], target["metadata"]["uid"]);
+}
+
+#[tokio::test]
+async fn a_device_is_mounted_as_what_it_has_and_not_as_its_class_says() {
+    let mut ground = Ground::start().await;
+    let result = r#"{"target":{"byPath":"/u","volumeMode":"Block"},"totalBytes":7,"fsType":"xfs"}"#;
+    let name = fill_device(&mut ground, json!({"fstype": "ext4"}), result).await;
+    let made = ground.until(&resources::volumes(), None, &name, |found| found.is_some()).await.unwrap();
+    assert_eq!(made["spec"]["csi"], json!({"driver": "d", "volumeHandle": "vol-1", "fsType": "xfs"}));
+    let is_asked_for = |claim: Option<&Value>| claim.is_some_and(|claim| claim["spec"]["volumeName"] == *name);
+    ground.until(&resources::claims(), Some("shop"), "data", is_asked_for).await;
+    ground.status(&resources::claims(), "shop", "data", json!({"phase": "Bound"})).await;
+    let told = "the restored volume has the file system xfs, as it was saved, and is mounted as xfs, although its storage class fast says ext4";
+    assert_eq!(ground.ended(DataDownload, "dd", "Completed").await, told);
 }
 
 #[tokio::test]
