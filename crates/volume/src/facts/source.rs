@@ -41,6 +41,7 @@ pub(crate) struct CsiView {
     pub(crate) driver: Text,
     pub(crate) volume_handle: Text,
     pub(crate) volume_attributes: Option<BTreeMap<String, Text>>,
+    pub(crate) fs_type: Text,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -22,6 +22,8 @@ pub struct PersistentVolume {
     pub is_released: bool,
     /// The CSI driver's name of it; empty when it is of none.
     pub handle: String,
+    /// The type of its file system as its CSI driver is told it; empty where nothing says it.
+    pub fs_type: String,
     /// The facts about it for policies; without the parts of its claim.
     pub facts: VolumeFacts,
 }
@@ -55,13 +57,15 @@ impl PersistentVolume {
         let mut facts = spec.facts();
         facts.capacity = Quantity::parse(&spec.capacity);
         let labels = metadata.and_then(|metadata| metadata.labels);
+        let csi = spec.csi.unwrap_or_default();
         Self {
             name: item.head.name.clone(),
             labels: labels.map(|labels| labels.into_iter().map(|(label, value)| (label, value.0)).collect()),
             reclaim_policy: spec.reclaim_policy,
             claim: spec.claim_ref,
             is_released: status.is_some_and(|status| status.phase.0 == "Released"),
-            handle: spec.csi.map(|csi| csi.volume_handle.0).unwrap_or_default(),
+            handle: csi.volume_handle.0,
+            fs_type: csi.fs_type.0,
             facts,
         }
     }
@@ -90,7 +94,7 @@ mod tests {
         let volume = json!({"metadata": {"name": "pv", "labels": {"disk": "a"}}, "spec": {
             "capacity": {"storage": "8Mi"}, "storageClassName": "fast", "persistentVolumeReclaimPolicy": "Delete",
             "claimRef": {"namespace": "shop", "name": "data", "uid": "u"}, "nodeAffinity": {"required": {}},
-            "csi": {"driver": "d", "volumeHandle": "h", "volumeAttributes": {"tier": "gold"}}}});
+            "csi": {"driver": "d", "volumeHandle": "h", "fsType": "xfs", "volumeAttributes": {"tier": "gold"}}}});
         let expected = PersistentVolume {
             name: "pv".into(),
             labels: Some(BTreeMap::from([("disk".into(), "a".into())])),
@@ -98,6 +102,7 @@ mod tests {
             claim: Some(NamespacedName::new("shop", "data")),
             is_released: false,
             handle: "h".into(),
+            fs_type: "xfs".into(),
             facts: VolumeFacts {
                 capacity: Quantity::parse("8Mi"),
                 storage_class: "fast".into(),

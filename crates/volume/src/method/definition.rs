@@ -21,11 +21,13 @@ struct LaterField {
     /// The object in the spec that has it; `None` for the spec itself.
     within: Option<&'static str>,
     name: &'static str,
+    /// Its value; null where it is not known, and the field is left out.
     value: fn(&Value) -> Value,
 }
 
-/// All of them. A restore into a new volume has no type, and a VolumeSnapshot is in the namespace of its claim.
-const LATER_FIELDS: [LaterField; 3] = [
+/// All of them. A restore into a new volume has no type, a VolumeSnapshot is in the namespace of its claim, and the
+/// code that makes an upload knows the type of the file system.
+const LATER_FIELDS: [LaterField; 4] = [
     LaterField { kind: DataDownload::KIND, within: None, name: "restoreType", value: |_| "".into() },
     LaterField { kind: PodVolumeRestore::KIND, within: None, name: "restoreType", value: |_| "".into() },
     LaterField {
@@ -33,6 +35,12 @@ const LATER_FIELDS: [LaterField; 3] = [
         within: Some("csiSnapshot"),
         name: "volumeSnapshotNamespace",
         value: |spec| spec["sourceNamespace"].clone(),
+    },
+    LaterField {
+        kind: DataUpload::KIND,
+        within: None,
+        name: "sourceFSType",
+        value: |spec| spec["sourceFSType"].clone(),
     },
 ];
 
@@ -62,9 +70,8 @@ impl Definitions {
     ) -> Result<Bytes, String> {
         let mut value =
             serde_json::to_value(resource).map_err(|e| format!("cannot write an object of {}: {e}", R::PLURAL))?;
-        if let Some(schema) = self.schema_of::<R>(cluster).await? {
-            fit(R::KIND, &mut value["spec"], &schema)?;
-        }
+        let schema = self.schema_of::<R>(cluster).await?;
+        fit(R::KIND, &mut value["spec"], schema.as_deref().unwrap_or(&Value::Null))?;
         Ok(Bytes::from(value.to_string()))
     }
 
@@ -135,7 +142,7 @@ fn schema_of_spec(definition: &Value, version: &str) -> Option<Value> {
     schema.is_object().then(|| schema.clone())
 }
 
-/// Adds the fields that a schema has and that are known here to a spec.
+/// Gives a spec those of the later fields that a schema has, and no others. A schema that is null has none.
 ///
 /// # Errors
 /// The required fields that are still missing, for people.
@@ -146,10 +153,10 @@ fn fit(kind: &str, spec: &mut Value, schema: &Value) -> Result<(), String> {
             Some(within) => (spec.get_mut(*within), &schema["properties"][*within]),
             None => (Some(&mut *spec), schema),
         };
-        if let Some(target) = target.and_then(Value::as_object_mut)
-            && schema["properties"][*name].is_object()
-            && !target.contains_key(*name)
-        {
+        let Some(target) = target.and_then(Value::as_object_mut) else { continue };
+        if !schema["properties"][*name].is_object() {
+            target.remove(*name);
+        } else if !value.is_null() && !target.contains_key(*name) {
             target.insert((*name).to_owned(), value);
         }
     }
@@ -248,6 +255,25 @@ mod tests {
         let mut fitted = spec::<PodVolumeRestore>();
         fit(PodVolumeRestore::KIND, &mut fitted, &newer).unwrap();
         assert_eq!(fitted["restoreType"], "");
+    }
+
+    #[test]
+    fn an_upload_names_its_file_system_where_the_definition_has_a_field_for_it() {
+        let mut xfs = upload();
+        xfs["sourceFSType"] = json!("xfs");
+        let newer = schema::<DataUpload>(|schema| schema["properties"]["sourceFSType"] = json!({"type": "string"}));
+        let older = schema::<DataUpload>(|_| {});
+        for (given, schema, expected) in [
+            (&xfs, &newer, &xfs),
+            (&upload(), &newer, &upload()),
+            (&xfs, &older, &upload()),
+            // The definition cannot be read.
+            (&xfs, &Value::Null, &upload()),
+        ] {
+            let mut fitted = given.clone();
+            fit(DataUpload::KIND, &mut fitted, schema).unwrap();
+            assert_eq!(&fitted, expected);
+        }
     }
 
     #[test]

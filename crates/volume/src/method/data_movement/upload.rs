@@ -17,6 +17,8 @@ pub(crate) struct SnapshotToMove<'a> {
     pub(crate) claim_uid: &'a str,
     /// Its storage class.
     pub(crate) storage_class: &'a str,
+    /// The type of the file system of its volume; empty where nothing says it.
+    pub(crate) fs_type: &'a str,
     /// The VolumeSnapshot.
     pub(crate) snapshot: &'a str,
     /// Its class; empty for that of a group.
@@ -56,6 +58,7 @@ pub(super) fn data_upload(backup: &Backup, of: SnapshotToMove<'_>) -> DataUpload
         backup_storage_location: backup.spec.storage_location.clone(),
         data_mover_config: upload_settings(backup),
         operation_timeout: backup.spec.csi_snapshot_timeout,
+        source_fs_type: of.fs_type.to_owned(),
         ..DataUploadSpec::default()
     };
     DataUpload { metadata, spec, ..DataUpload::default() }
@@ -116,6 +119,7 @@ mod tests {
         claim: "data-web-0",
         claim_uid: "7cea02e7-c5fc-4911-ac28-f7ecc0c084e6",
         storage_class: "csi-testcsi",
+        fs_type: "",
         snapshot: "velero-data-web-0-rct5m",
         snapshot_class: "csi-testcsi",
         driver: "test.csi.local",
@@ -153,6 +157,9 @@ mod tests {
         let made = serde_json::to_value(data_upload(&backup, SnapshotToMove { data_mover: "kubevirt", ..OF })).unwrap();
         let asked = (&made["spec"]["datamover"], &made["spec"]["dataMoverConfig"]);
         assert_eq!(asked, (&json!("kubevirt"), &json!({"ParallelFilesUpload": "4"})));
+        assert_eq!(made["spec"].get("sourceFSType"), None);
+        let with_type = data_upload(&backup, SnapshotToMove { fs_type: "xfs", ..OF });
+        assert_eq!(serde_json::to_value(with_type).unwrap()["spec"]["sourceFSType"], "xfs");
     }
 
     #[test]

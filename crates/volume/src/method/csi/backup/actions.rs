@@ -5,6 +5,7 @@ use crate::method::csi::answer::{failed, text};
 use crate::method::csi::api::SnapshotApi;
 use crate::method::csi::backup::listed_snapshots::Bound;
 use crate::method::csi::backup::members::leave_group;
+use crate::method::csi::backup::moves::ClaimToMove;
 use crate::method::csi::backup::outcomes::{TakenGroup, TakenSnapshot};
 use crate::method::csi::backup::snapshots::CsiSnapshots;
 use crate::method::csi::content::{DeletionPolicy, SnapshotContent};
@@ -72,7 +73,8 @@ impl ClaimAction {
     async fn move_data(&self, item: Value, taken: &TakenSnapshot, data_mover: &str) -> BackupItemOutput {
         let key = key_of(&item);
         let Some(claim) = self.verdicts.claim(&key) else { return BackupItemOutput::unchanged(item) };
-        let Some(upload) = self.snapshots.moves().begin(claim, taken, data_mover).await else {
+        let volume = claim.volume.as_ref().and_then(|name| self.verdicts.volume(name));
+        let Some(upload) = self.snapshots.moves().begin(ClaimToMove { claim, volume }, taken, data_mover).await else {
             return BackupItemOutput::unchanged(item);
         };
         let (mut item, upload_key) = (item, upload.key());

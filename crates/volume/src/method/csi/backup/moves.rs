@@ -1,6 +1,6 @@
 //! Snapshots whose data a data mover carries away.
 
-use crate::facts::Claim;
+use crate::facts::{Claim, PersistentVolume};
 use crate::method::csi::backup::outcomes::{Outcomes, TakenSnapshot};
 use crate::method::csi::content::SnapshotContent;
 use crate::method::csi::error::CsiError;
@@ -17,6 +17,14 @@ pub(crate) struct SnapshotMoves<'a> {
     pub(crate) uploads: &'a DataUploads,
 }
 
+/// A claim whose data is to be moved.
+#[derive(Clone, Copy)]
+pub(crate) struct ClaimToMove<'a> {
+    pub(crate) claim: &'a Claim,
+    /// Its volume, where the backup has read it.
+    pub(crate) volume: Option<&'a PersistentVolume>,
+}
+
 impl SnapshotMoves<'_> {
     /// Notes that the data of a claim is to be moved out of its snapshot.
     pub(crate) fn note(self, claim: &NamespacedName) {
@@ -30,6 +38,7 @@ impl SnapshotMoves<'_> {
             claim: &claim.key.name,
             claim_uid: &claim.uid,
             storage_class: &claim.storage_class,
+            fs_type: "",
             snapshot: "",
             snapshot_class: "",
             driver: "",
@@ -41,12 +50,19 @@ impl SnapshotMoves<'_> {
 
     /// Asks a data mover for the data of a claim, whose snapshot was taken. `None` when that failed, which is the outcome of the claim
     /// then.
-    pub(crate) async fn begin(self, claim: &Claim, taken: &TakenSnapshot, data_mover: &str) -> Option<BegunUpload> {
+    pub(crate) async fn begin(
+        self,
+        of: ClaimToMove<'_>,
+        taken: &TakenSnapshot,
+        data_mover: &str,
+    ) -> Option<BegunUpload> {
+        let claim = of.claim;
         let of = SnapshotToMove {
             namespace: &claim.key.namespace,
             claim: &claim.key.name,
             claim_uid: &claim.uid,
             storage_class: &claim.storage_class,
+            fs_type: of.volume.map_or("", |volume| &volume.fs_type),
             snapshot: &taken.name,
             snapshot_class: &taken.class,
             driver: &taken.content.driver,
