@@ -28,8 +28,8 @@ const EXT3_INCOMPATIBLE: u32 = 0x2 | 0x4 | 0x10;
 /// The features that ext3 has and for which others may only read: `sparse_super`, `large_file` and `btree_dir`.
 const EXT3_READ_ONLY_COMPATIBLE: u32 = 0x1 | 0x2 | 0x4;
 
-/// Finds the type of the file system on a device that begins with these bytes, as `mount` calls it; `None` where there is
-/// none, or one that is not known here.
+/// Finds the type of the file system on a device that begins with these bytes, as `mount` calls it; `None` where there
+/// is none, or one that is not known here.
 ///
 /// The types of ext are told apart as `blkid` does it, which kubelets ask before they mount a device.
 #[must_use]
@@ -37,7 +37,8 @@ pub fn find_file_system(beginning: &[u8]) -> Option<&'static str> {
     if beginning.starts_with(XFS_MAGIC) {
         return Some("xfs");
     }
-    // Programs that make XFS and Btrfs clear all that this function reads; one that makes ext may leave the magic number of an earlier Btrfs.
+    // Programs that make XFS and Btrfs clear all that this function reads. One that makes ext may leave the magic
+    // number of an earlier Btrfs.
     find_ext(beginning).or_else(|| {
         let is_btrfs = beginning.get(BTRFS_MAGIC_AT..)?.starts_with(BTRFS_MAGIC);
         is_btrfs.then_some("btrfs")

@@ -160,8 +160,8 @@ pub struct RestoreResult {
     /// Differences from the volume that was saved although nothing has failed, for people. Velero's results have no such field.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// The type of the file system on a device that was written, such as `ext4`; empty where none is known, and for a mounted
-    /// volume. Velero's results have no such field, and its node agent passes over it.
+    /// The type of the file system on a device that was written, such as `ext4`; empty where none is known, and for a
+    /// mounted volume. Velero's results have no such field, and its node agent passes over it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub fs_type: String,
 }

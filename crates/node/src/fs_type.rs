@@ -12,7 +12,7 @@ const CLASS_PARAMETERS: [&str; 2] = ["csi.storage.k8s.io/fstype", "fstype"];
 pub(crate) struct KnownTypes<'a> {
     /// Found on the device by the mover; empty where it knows none, or does not look, as Velero's.
     pub(crate) found: &'a str,
-    /// Asked for by the download, as the backup has it; always empty with the definitions of Velero 1.18, which drop it.
+    /// Asked for by the download, as the backup has it; always empty with definitions of Velero 1.18, which drop it.
     pub(crate) asked: &'a str,
     /// The storage class of the target.
     pub(crate) class: Option<&'a Value>,
