@@ -82,7 +82,12 @@ async fn a_download_brings_its_volume_to_the_target_claim() {
     let volumes = resources::volumes();
     let volume =
         ground.kube.get(ObjectName { resource: &volumes, namespace: None, name: "pv-1" }).await.unwrap().unwrap();
-    let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": "shop", "name": "data"});
+    let claims = resources::claims();
+    let target = ObjectName { resource: &claims, namespace: Some("shop"), name: "data" };
+    let target = ground.kube.get(target).await.unwrap().unwrap();
+    let claim = json!({
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": "shop", "name": "data", "uid": target["metadata"]["uid"],
+    });
     let expected = json!({"persistentVolumeReclaimPolicy": "Delete", "claimRef": claim});
     assert_eq!(
         (&volume["spec"], &volume["metadata"]["labels"]),

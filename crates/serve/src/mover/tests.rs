@@ -425,8 +425,8 @@ async fn a_parent_that_is_gone_and_wrong_settings_are_told() {
     let PodEnd::Completed(result) = pod_end::<BackupResult>(true, &ground.termination()) else {
         panic!("it has failed")
     };
-    let expected = "the setting ParallelFilesUpload has no effect: \"many\" is no number above 0; spec.parentSnapshot names the snapshot 0123, which is \
-                    not in the repository: all files were read anew";
+    let expected = "the setting ParallelFilesUpload has no effect: \"many\" is no number above 0; spec.parentSnapshot names 0123, which is no finished \
+                    snapshot of the repository: all files were read";
     assert_eq!((result.total_bytes, result.message.as_str()), (1, expected));
 }
 

@@ -140,6 +140,7 @@ fn a_description_has_files_rate_and_the_time_left_of_each_volume() {
     use crate::describe::volumes::BackupVolumes;
     let object = |phase: &str, done: i64| {
         json!({
+            "apiVersion": "velero.io/v1", "kind": "PodVolumeBackup",
             "metadata": {"name": "f", "annotations":
                 {"lifeboat.io/moved-at": at(100).to_string(), "lifeboat.io/moved-files": "1204/5000"}},
             "spec": {"pod": {"namespace": "shop", "name": "db-0"}, "volume": phase, "node": "n1",

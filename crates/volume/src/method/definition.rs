@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn an_upload_names_its_file_system_where_the_definition_has_a_field_for_it() {
+    fn an_upload_names_its_file_system_where_the_definition_has_a_field() {
         let mut xfs = upload();
         xfs["sourceFSType"] = json!("xfs");
         let newer = schema::<DataUpload>(|schema| schema["properties"]["sourceFSType"] = json!({"type": "string"}));
