@@ -12,6 +12,7 @@ mod failure;
 mod file_reader;
 mod file_system;
 mod handles;
+mod page_cache;
 mod progress;
 pub mod protocol;
 pub mod restore;

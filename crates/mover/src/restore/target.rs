@@ -6,6 +6,7 @@ use super::options::RestoreOptions;
 use super::prepare::{Child, FileStep, Step, open_writable, prepare_entry};
 use super::run::Run;
 use crate::failure::Failed;
+use crate::page_cache::forget_device;
 use crate::tree::{EntryKind, Source, SourceEntry};
 use crate::{MoverError, RepositoryError};
 use futures::TryStreamExt;
@@ -174,6 +175,9 @@ fn open_device(run: &Run, entry: &SourceEntry) -> Result<Step, MoverError> {
     if !metadata.file_type().is_block_device() {
         return Err(refused(path, &format!("it is no block device any more (mode {:o})", metadata.mode())));
     }
+    // What is there is compared with what was saved.
+    let attempt = "let the system forget what it has read of it before";
+    forget_device(&file).map_err(|e| failed(attempt, path)(e.into()))?;
     let has = file.seek(SeekFrom::End(0)).map_err(failed("find its size", path))?;
     let size = run.options.length.unwrap_or(entry.size).min(entry.size);
     if size > has {

@@ -7,13 +7,12 @@ use crate::handles::open_beneath;
 use bytes::Bytes;
 use lifeboat_kopia::content::writer::PIECE;
 use rustix::buffer::spare_capacity;
-use rustix::fs::{Advice, FileType, Mode, OFlags, SeekFrom, Stat, fadvise, fdatasync, fstat, readlinkat, seek};
+use rustix::fs::{Advice, FileType, Mode, OFlags, SeekFrom, Stat, fadvise, fstat, readlinkat, seek};
 use rustix::io::{Errno, pread};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::num::NonZero;
 use std::ops::Range;
-use std::os::fd::AsFd;
 
 /// The bytes of a long file that stay in the page cache while it is read: the kernel takes the pages of what was read before
 /// for what comes next.
@@ -79,14 +78,6 @@ impl Opened {
     pub(super) fn forget(&self) {
         let _ = fadvise(&self.file, 0, None, Advice::DontNeed);
     }
-}
-
-/// Lets the system forget the pages of a block device, so that its bytes are read from the storage: another node may have
-/// written the device since they were read here. Pages that were written here go to the storage before.
-pub(super) fn forget_device(device: impl AsFd) -> Result<(), Errno> {
-    // Of a device that is read only nothing was written here, and some refuse it.
-    let _ = fdatasync(&device);
-    fadvise(&device, 0, None, Advice::DontNeed)
 }
 
 /// A small file or a symlink that was read whole.

@@ -138,6 +138,17 @@ async fn a_device_is_written_where_it_differs_and_a_small_one_is_left_alone() {
     let report = run(&repository, &root, &dense).await.unwrap();
     assert_eq!((report.totals.bytes_written, report.totals.bytes_unchanged), (1 << 18, 0));
     assert!(read() == wanted);
+    // What this node has read of it is not what is there: another one has written it since.
+    let kept_open = fs::File::open(&device.0).unwrap();
+    assert!(read() == wanted);
+    let elsewhere = fs::File::options().write(true).open(&backing).unwrap();
+    elsewhere.write_all_at(&[9; 4096], 4096).unwrap();
+    elsewhere.sync_all().unwrap();
+    let verify = RestoreOptions { sparse: true, existing: Existing::Verify, ..dense };
+    let report = run(&repository, &root, &verify).await.unwrap();
+    assert_eq!(failures(&report), []);
+    assert!(fs::read(&backing).unwrap() == wanted);
+    drop(kept_open);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -2,13 +2,14 @@
 
 use super::super::directory::Directory;
 use super::super::entry::{Entry, Kind};
-use super::super::read::{FileReading, Opened, Piece, forget_device, pieces};
+use super::super::read::{FileReading, Opened, Piece, pieces};
 use super::super::run::Run;
 use super::map::BlockMap;
 use crate::MoverError;
 use crate::block_form::{BLOCK, BLOCK_UPLOADER, BlockChanges, BlockForm, LENGTH, NO_TIME, UPLOADER_TAG};
 use crate::failure::Failed;
 use crate::handles::Slot;
+use crate::page_cache::forget_device;
 use lifeboat_kopia::content::writer::PIECE;
 use rustix::fs::{FileType, Mode, OFlags, SeekFrom, fstat, seek};
 use rustix::io::Errno;
