@@ -1,5 +1,6 @@
 //! Fixtures: clusters, buckets, servers and objects that tests share.
 
+pub(crate) mod devices;
 pub(crate) mod faults;
 pub(crate) mod ground;
 pub(crate) mod many;

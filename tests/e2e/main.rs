@@ -22,4 +22,6 @@ mod undelete;
 mod velero;
 mod volumes;
 
-use fixtures::{faults, ground, many, moved, page, random, repository_ground, results, shop, snapshot, support, tea};
+use fixtures::{
+    devices, faults, ground, many, moved, page, random, repository_ground, results, shop, snapshot, support, tea,
+};

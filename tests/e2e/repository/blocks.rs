@@ -1,5 +1,6 @@
 //! `lifeboat repo snapshot --device-form blocks`: an image of a device in the form of Velero's uploader of blocks.
 
+use crate::devices::Loop;
 use crate::repository_ground::RepositoryGround;
 use lifeboat_testbed::Kopia;
 use std::fs::{self, File};
@@ -60,6 +61,20 @@ fn an_image_in_blocks_comes_back_with_its_length_and_changes_are_enough() {
     kopia.run(&["snapshot", "restore", id, &by_kopia.display().to_string()]).expect("it restores");
     bytes.resize(4 << 20, 0);
     assert!(fs::read(by_kopia.join("shop-data")).expect("the image") == bytes);
+}
+
+#[test]
+fn the_image_of_a_device_that_was_saved_as_a_stream_is_for_its_user() {
+    let ground = RepositoryGround::new("repository", PASSWORD);
+    ground.ok(&["create"]);
+    let bytes: Vec<u8> = (0..1 << 20).map(|at: usize| ((at * at) >> 5) as u8).collect();
+    let (backing, back) = (ground.path("backing"), ground.path("back"));
+    fs::write(&backing, &bytes).expect("write");
+    let Some(device) = Loop::over(&backing) else { return };
+    ground.ok(&["snapshot", &device.0.display().to_string()]);
+    ground.ok(&["restore", "latest", &back.display().to_string()]);
+    assert!(fs::read(&back).expect("a file") == bytes);
+    assert_eq!(back.metadata().expect("a file").mode() & 0o7777, 0o600);
 }
 
 #[test]

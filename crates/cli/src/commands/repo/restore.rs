@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 use lifeboat_mover::restore::{
     Existing, RestoreOptions, RestoreReport, SavedDevice, is_saved_as_blocks, restore_from, saved_device,
 };
-use lifeboat_mover::tree::{Source, SourceEntry};
+use lifeboat_mover::tree::{EntryKind, Source, SourceEntry};
 use lifeboat_mover::{Progress, Totals};
 use lifeboat_object::printable;
 use lifeboat_terminal::flags::globals::Globals;
@@ -101,7 +101,14 @@ impl RestoreArgs {
         let FoundEntry { snapshot, tags, entry, gaps } = found;
         let what = format!("snapshot {snapshot}");
         let (source, target) = (&opened.source, &self.target);
-        let (entry, length) = in_blocks(source, entry, &tags).await.with_context(|| format!("read {what}"))?;
+        let is_root = self.entry.path.is_empty() && entry.kind == EntryKind::Directory;
+        // Into a folder that is there goes the tree, whatever it has.
+        let device = if is_root && !target.is_dir() {
+            as_device(source, entry, &tags).await
+        } else {
+            in_blocks(source, entry, &tags).await
+        };
+        let (entry, length) = device.with_context(|| format!("read {what}"))?;
         let restored = Restored { source, entry: &entry, gaps: &gaps, length, what: &what, target };
         self.flags.restore(restored).await
     }
@@ -117,6 +124,16 @@ pub(crate) async fn in_blocks(
     if !is_saved_as_blocks(tags) {
         return Ok((entry, None));
     }
+    as_device(source, entry, tags).await
+}
+
+/// The file and the length of a device, where the root of a snapshot is of one, in blocks or as a stream. Any other entry
+/// is given back as it is.
+async fn as_device(
+    source: &Source,
+    entry: SourceEntry,
+    tags: &BTreeMap<String, String>,
+) -> Result<(SourceEntry, Option<u64>)> {
     Ok(match saved_device(source, &entry, tags).await? {
         Some(SavedDevice { file, length, .. }) => (file, Some(length)),
         None => (entry, None),
