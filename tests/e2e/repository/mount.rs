@@ -2,10 +2,11 @@
 
 use super::reading::ground_of;
 use super::restic::unpack;
+use crate::devices::can_use;
 use crate::repository_ground::RepositoryGround;
 use crate::support::{eventually, program};
 use std::fs::Permissions;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -45,16 +46,9 @@ fn names(folder: &Path) -> std::io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// True for root, who needs /dev/fuse; else says that nothing was tested.
-#[allow(clippy::print_stderr, reason = "nobody takes the test for one that was run")]
+/// True where this process may mount; else says that nothing was tested.
 fn can_mount() -> bool {
-    let is_root = std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0);
-    if !is_root {
-        eprintln!("not run: it mounts, which only root may");
-        return false;
-    }
-    assert!(Path::new("/dev/fuse").exists(), "no /dev/fuse: load the module fuse (modprobe fuse)");
-    true
+    can_use("/dev/fuse", "fuse")
 }
 
 #[test]

@@ -7,12 +7,16 @@ use std::process::Command;
 pub(crate) struct Loop(pub(crate) PathBuf);
 
 impl Loop {
-    /// `None` where this process may not make one; root can, and the kernel has to have them.
+    /// `None` where this process may not make one; root can, where the kernel has them.
     pub(crate) fn over(file: &Path) -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
             return None;
         }
-        assert!(Path::new("/dev/loop-control").exists(), "no /dev/loop-control: load the module loop (modprobe loop)");
+        if !Path::new("/dev/loop-control").exists() {
+            let is_required = std::env::var_os("LIFEBOAT_TEST_DEVICES").is_some();
+            assert!(!is_required, "no /dev/loop-control: load the module loop (modprobe loop)");
+            return None;
+        }
         let made = Command::new("losetup").args(["--find", "--show"]).arg(file).output().expect("losetup runs");
         assert!(made.status.success(), "no block device: {}", String::from_utf8_lossy(&made.stderr));
         Some(Self(String::from_utf8(made.stdout).unwrap().trim().into()))
