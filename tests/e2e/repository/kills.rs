@@ -150,8 +150,8 @@ impl KillGround {
         }
     }
 
-    /// Kills a command some time after its begin; true where it had not ended. One that had takes no longer than that: it is
-    /// killed earlier the next time.
+    /// Kills a command some time after its begin; true where it had not ended. A command that had ended tells that it takes no
+    /// longer: the next one is killed earlier.
     fn kill(&mut self, number: usize, seed: u64) -> bool {
         let args = self.args(COMMANDS[number]);
         let mut command = self.ground.command(&args.iter().map(String::as_str).collect::<Vec<_>>());
