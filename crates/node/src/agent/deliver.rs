@@ -84,6 +84,11 @@ fn after_error(error: &ClusterError, is_late: bool) -> AfterError {
     }
 }
 
+/// Returns true if a webhook knows no dry runs. A denial of a webhook has the code 400 too, where it names no other.
+fn knows_no_dry_runs(error: &ClusterError) -> bool {
+    error.status().is_some_and(|status| status.code == 400 && status.message.contains("does not support dry run"))
+}
+
 /// The message of a delivery that is given up. The bytes of the volume are whole, so the PersistentVolumes of it stay.
 fn undelivered(volume: &str, why: &str, kept: &[&str]) -> String {
     let given_up = format!("error rebinding the restored volume {volume}: {why}");
@@ -225,10 +230,7 @@ impl Actor {
         if let (Some(remade), None) = (&delivery.remade, &objects.remade) {
             let body = Bytes::from(remade.manifest.to_string());
             match self.kube.0.dry_run_create(&volumes, None, &remade.name, body).await {
-                // 400 is the answer where a webhook does not know dry runs.
-                Err(e) if !e.is_already_exists() && e.status().is_none_or(|status| status.code != 400) => {
-                    return Err(e);
-                }
+                Err(e) if !e.is_already_exists() && !knows_no_dry_runs(&e) => return Err(e),
                 Ok(_) | Err(_) => {}
             }
         }
@@ -396,6 +398,21 @@ mod tests {
         ] {
             let error = error(code, reason);
             assert_eq!([false, true].map(|is_late| after_error(&error, is_late)), [early, late], "{code}");
+        }
+    }
+
+    #[test]
+    fn a_denial_is_no_webhook_without_dry_runs() {
+        for (code, message, expected) in [
+            (400, "admission webhook \"a.b\" does not support dry run", true),
+            (400, "admission webhook \"a.b\" denied the request: no", false),
+            (403, "admission webhook \"a.b\" does not support dry run", false),
+            (400, "", false),
+        ] {
+            let status = ApiStatus { code, message: message.to_owned(), ..ApiStatus::default() };
+            let failure = Failure::Api(Box::new(status));
+            let error = ClusterError { verb: "create", what: "persistentvolumes pvc-1".to_owned(), failure };
+            assert_eq!(knows_no_dry_runs(&error), expected, "{code} {message}");
         }
     }
 

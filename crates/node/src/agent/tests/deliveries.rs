@@ -166,37 +166,66 @@ async fn a_device_is_mounted_as_what_it_has_and_not_as_its_class_says() {
     assert_eq!(ground.ended(DataDownload, "dd", "Completed").await, told);
 }
 
+impl Ground {
+    /// Makes a download in blocks with this delivery, the claim that is to have it, and the volume that was filled.
+    async fn delivering_device(&self, delivery: &str) -> Value {
+        self.target_claim(json!({})).await;
+        let download = json!({
+            "apiVersion": "velero.io/v2alpha1", "kind": "DataDownload",
+            "metadata": {"name": "dd", "namespace": "velero", "annotations": {"lifeboat.io/delivery": delivery}},
+            "spec": {
+                "targetVolume": {"pvc": "data", "pv": "", "namespace": "shop"}, "datamover": "velero-block",
+                "backupStorageLocation": "default", "snapshotID": "k1", "sourceNamespace": "shop",
+                "operationTimeout": "10m0s",
+            },
+            "status": {"phase": "InProgress", "node": NODE, "acceptedByNode": NODE},
+        });
+        let device = json!({
+            "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "pv-1"},
+            "spec": {
+                "volumeMode": "Block", "persistentVolumeReclaimPolicy": "Retain",
+                "claimRef": {"namespace": "velero", "name": "dd", "uid": "gone"},
+                "csi": {"driver": "d", "volumeHandle": "vol-1", "fsType": "ext4"},
+            },
+        });
+        self.create(&resources::volumes(), device).await;
+        self.create(&DataDownload.resource(), download).await
+    }
+}
+
 #[tokio::test]
 async fn a_delivery_of_an_older_agent_is_given_the_volume_for_the_file_system() {
     let mut ground = Ground::start().await;
-    ground.target_claim(json!({})).await;
     let delivery = r#"{"volume":"pv-1","reclaimPolicy":"Delete","totalBytes":9,"begun":"2026-11-28T11:59:00Z"}"#;
-    let download = json!({
-        "apiVersion": "velero.io/v2alpha1", "kind": "DataDownload",
-        "metadata": {"name": "dd", "namespace": "velero", "annotations": {"lifeboat.io/delivery": delivery}},
-        "spec": {
-            "targetVolume": {"pvc": "data", "pv": "", "namespace": "shop"}, "datamover": "velero-block",
-            "backupStorageLocation": "default", "snapshotID": "k1", "sourceNamespace": "shop",
-            "operationTimeout": "10m0s",
-        },
-        "status": {"phase": "InProgress", "node": NODE, "acceptedByNode": NODE},
-    });
-    let volumes = resources::volumes();
-    let device = json!({
-        "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "pv-1"},
-        "spec": {
-            "volumeMode": "Block", "persistentVolumeReclaimPolicy": "Retain",
-            "claimRef": {"namespace": "velero", "name": "dd", "uid": "gone"},
-            "csi": {"driver": "d", "volumeHandle": "vol-1", "fsType": "ext4"},
-        },
-    });
-    ground.create(&volumes, device).await;
-    let made = ground.create(&DataDownload.resource(), download).await;
+    let made = ground.delivering_device(delivery).await;
     ground.agent();
-    let name = format!("pvc-{}", made["metadata"]["uid"].as_str().unwrap());
+    let (volumes, name) = (resources::volumes(), format!("pvc-{}", made["metadata"]["uid"].as_str().unwrap()));
     let made = ground.until(&volumes, None, &name, |found| found.is_some()).await.unwrap();
     assert_eq!((&made["spec"]["volumeMode"], &made["spec"]["csi"]["fsType"]), (&json!("Filesystem"), &json!("ext4")));
     ground.until(&volumes, None, "pv-1", |found| found.is_none()).await;
     ground.status(&resources::claims(), "shop", "data", json!({"phase": "Bound"})).await;
     assert_eq!(ground.ended(DataDownload, "dd", "Completed").await, "");
+}
+
+#[tokio::test]
+async fn a_volume_stays_while_the_one_that_replaces_it_is_refused() {
+    let mut ground = Ground::start().await;
+    // The cluster refuses one that is to be made with a version, by 400.
+    let manifest = json!({
+        "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "pvc-1", "resourceVersion": "1"},
+        "spec": {"volumeMode": "Filesystem", "csi": {"driver": "d", "volumeHandle": "vol-1"}},
+    });
+    let delivery = json!({
+        "volume": "pv-1", "reclaimPolicy": "Delete", "totalBytes": 9, "begun": "2026-11-28T11:59:00Z",
+        "remade": {"name": "pvc-1", "manifest": manifest},
+    });
+    ground.delivering_device(&delivery.to_string()).await;
+    ground.agent();
+    let is_told = |found: Option<&Value>| {
+        let message = found.and_then(|found| found["status"]["message"].as_str()).unwrap_or_default();
+        message.starts_with("the restored volume cannot be brought to its claim yet: ")
+            && message.contains("resourceVersion should not be set")
+    };
+    ground.until(&DataDownload.resource(), Some("velero"), "dd", is_told).await;
+    assert_eq!(volume(&ground).await["metadata"].get("deletionTimestamp"), None);
 }
