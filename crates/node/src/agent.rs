@@ -203,7 +203,7 @@ impl Running {
         self.next = instant + LONGEST_PAUSE;
         let world = &self.world;
         self.memory.keep(|key| world.transfers.contains_key(key));
-        let mut queued = self.world.prepared_now();
+        let mut queued = self.world.prepared_now(&self.agent.config);
         queued += self.count_under_way(&Step::Accept);
         let mut running = self.world.running_on(&self.agent.settings.node);
         running += self.count_under_way(&Step::Begin);

@@ -198,9 +198,14 @@ impl World {
         i32::try_from(before).unwrap_or(i32::MAX).min(MOST_TURNS)
     }
 
-    /// The number of transfers of the cluster that are prepared.
-    pub(super) fn prepared_now(&self) -> usize {
-        self.ours().filter(|transfer| transfer.is_prepared_now()).count()
+    /// The number of transfers of the cluster that are prepared. Uploads that wait for an attachment take no place: their
+    /// storage class limits them, and others would wait for them although they need none.
+    pub(super) fn prepared_now(&self, config: &NodeAgentConfig) -> usize {
+        let takes_place = |transfer: &&Transfer| {
+            let is_limited = transfer.phase == DataPathPhase::Accepted && class_to_attach(transfer, config).is_some();
+            transfer.is_prepared_now() && !(is_limited && self.pod_of(transfer).is_some_and(waits_for_attachment))
+        };
+        self.ours().filter(takes_place).count()
     }
 
     /// The storage classes of which volumes wait for an attachment now.

@@ -1,11 +1,19 @@
 //! Transfers that wait for others.
 
-use super::ground::Ground;
+use super::ground::{Ground, NODE};
+use crate::agent::Running;
+use crate::agent::world::{Change, Mirrored};
+use crate::config::NodeAgentConfig;
 use crate::resources;
-use crate::transfer::TransferKind::DataUpload;
+use crate::rules::Step;
+use crate::transfer::Transfer;
+use crate::transfer::TransferKind::{DataDownload, DataUpload};
+use bytes::Bytes;
 use jiff::{SignedDuration, Timestamp};
 use lifeboat_api::Time;
+use lifeboat_reconcile::MirrorEvent;
 use serde_json::{Value, json};
+use std::mem::discriminant;
 
 const FULL: &str = "0/3 nodes are available: 3 node(s) exceed max volume count.";
 const CLASS_IS_FULL: &str = "others of its storage class wait for a node that can attach one more volume";
@@ -109,4 +117,55 @@ async fn one_volume_without_a_place_does_not_stop_its_class() {
         ground.status(&resources::pods(), "velero", name, status).await;
     }
     ground.there(&resources::pods(), "velero", "du-3").await;
+}
+
+/// Shows an agent an upload that is accepted, and its pod, which has no node for this reason.
+fn show_upload(running: &mut Running, name: &str, why: &str) {
+    let uid = format!("uid-{name}");
+    let spec = json!({
+        "snapshotType": "CSI", "sourcePVC": "data", "sourceNamespace": "shop", "backupStorageLocation": "default",
+        "csiSnapshot": {"volumeSnapshot": "vs", "storageClass": "fast", "snapshotClass": "", "driver": "d"},
+        "operationTimeout": "10m0s",
+    });
+    let status = json!({"phase": "Accepted", "acceptedByNode": NODE, "acceptedTimestamp": Time::new(Timestamp::now())});
+    let upload = json!({
+        "apiVersion": "velero.io/v2alpha1", "kind": "DataUpload", "spec": spec, "status": status,
+        "metadata": {"name": name, "namespace": "velero", "uid": uid, "finalizers": [DataUpload.finalizer()]},
+    });
+    running.world.put(Transfer::parse(DataUpload, upload.to_string().as_bytes()).unwrap());
+    let owner = json!({"apiVersion": "velero.io/v2alpha1", "kind": "DataUpload", "name": name, "uid": uid});
+    let condition = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": why});
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "spec": {}, "status": {"phase": "Pending", "conditions": [condition]},
+        "metadata": {"name": name, "namespace": "velero", "uid": format!("pod-{name}"), "ownerReferences": [owner]},
+    });
+    let what = MirrorEvent::Applied(Bytes::from(pod.to_string()));
+    running.world.see(Change { of: Mirrored::OwnPods, what });
+}
+
+#[tokio::test]
+async fn uploads_without_an_attachment_take_no_place_in_the_queue() {
+    let busy = "0/3 nodes are available: 3 Insufficient cpu.";
+    for (waits, is_accepted) in [([FULL, FULL], true), ([FULL, busy], true), ([busy, busy], false)] {
+        let mut ground = Ground::start().await;
+        let text = json!({"loadConcurrency": {"prepareQueueLength": 2}}).to_string();
+        ground.config = NodeAgentConfig::parse("c", &[("k".to_owned(), text)].into()).unwrap().config;
+        let mut running = Running::new(ground.new_agent());
+        for (name, why) in ["du-1", "du-2"].into_iter().zip(waits) {
+            show_upload(&mut running, name, why);
+        }
+        let download = json!({
+            "apiVersion": "velero.io/v2alpha1", "kind": "DataDownload",
+            "metadata": {"name": "dd", "namespace": "velero", "uid": "uid-dd"},
+            "spec": {
+                "targetVolume": {"pvc": "data", "pv": "", "namespace": "shop"}, "backupStorageLocation": "default",
+                "snapshotID": "k1", "sourceNamespace": "shop", "operationTimeout": "10m0s",
+            },
+        });
+        running.world.put(Transfer::parse(DataDownload, download.to_string().as_bytes()).unwrap());
+        running.pass();
+        let accepted = running.steps.iter().filter(|(_, one)| one.step == discriminant(&Step::Accept));
+        let names: Vec<&str> = accepted.map(|(key, _)| key.name.as_str()).collect();
+        assert_eq!(names, ["dd"].into_iter().filter(|_| is_accepted).collect::<Vec<_>>(), "{waits:?}");
+    }
 }
