@@ -36,6 +36,19 @@ struct DeliveryObjects {
     is_attached: bool,
 }
 
+/// A delivery that was begun, and its objects.
+struct SeenDelivery {
+    delivery: Delivery,
+    objects: DeliveryObjects,
+}
+
+/// The result of a look at a delivery.
+enum Looked {
+    Seen(Box<SeenDelivery>),
+    /// Something was written down, and the next look goes on.
+    Acted(Acted),
+}
+
 impl DeliveryObjects {
     fn view<'a>(
         &'a self,
@@ -75,10 +88,12 @@ enum AfterError {
 }
 
 /// Finds what follows on an error. One of the server itself does not always pass, as where a webhook is away.
-fn after_error(error: &ClusterError, is_late: bool) -> AfterError {
+fn after_error(error: &ClusterError, is_late: bool, is_creation: bool) -> AfterError {
     let is_answer = error.status().is_some_and(|status| status.code != 429) && !error.is_conflict();
     match error.can_pass() || error.is_conflict() {
         _ if is_late && is_answer => AfterError::GiveUp,
+        // Until the volume is made no PersistentVolume names the restored bytes.
+        true if is_creation && is_answer => AfterError::Tell,
         true => AfterError::TryAgain,
         false => AfterError::Tell,
     }
@@ -134,32 +149,58 @@ impl Actor {
         result: &TransferResult,
         since: Timestamp,
     ) -> Result<Acted, ClusterError> {
-        let TransferRequest::DataDownload(spec) = &transfer.request else { return Ok(Acted::More) };
-        let Some(delivery) = transfer.delivery() else {
-            return self.begin_delivery(transfer, &spec.target_volume, result).await;
-        };
-        let objects = self.objects_of(transfer, &spec.target_volume, &delivery).await?;
-        if let Some(planned) = self.find_missing_remade(transfer, &objects, &delivery).await? {
-            let message = joined(&delivery.message, &planned.difference);
-            let delivery = Delivery { remade: Some(planned.volume), message, ..delivery };
-            return self.store(transfer, begin(transfer, &delivery)).await;
-        }
-        let view = objects.view(transfer, &spec.target_volume, &delivery);
         let limit = transfer.at_least_operation_timeout(self.settings.resource_timeout);
         // It counts from the first look of this agent: nobody has waited while there was none.
         let is_late = self.now.duration_since(since) >= limit;
-        match next_delivery_step(&view) {
+        let seen = match self.look(transfer, result).await {
+            Ok(Looked::Seen(seen)) => seen,
+            Ok(Looked::Acted(acted)) => return Ok(acted),
+            Err(e) => return self.after_look(transfer, e, is_late).await,
+        };
+        let TransferRequest::DataDownload(spec) = &transfer.request else { return Ok(Acted::More) };
+        let SeenDelivery { delivery, objects } = *seen;
+        let view = objects.view(transfer, &spec.target_volume, &delivery);
+        let step = next_delivery_step(&view);
+        let is_creation = matches!(step, DeliveryStep::CreateVolume(_));
+        match step {
             DeliveryStep::Wait(reason) if is_late => self.give_up(transfer, &view, &reason).await,
             DeliveryStep::Wait(reason) => Ok(Acted::Waits(reason, DELIVERY_PAUSE)),
             DeliveryStep::Failed(why) => self.give_up(transfer, &view, &why).await,
             step => match self.perform_delivery(transfer, &objects, &delivery, step).await {
-                Err(e) => match after_error(&e, is_late) {
+                Err(e) => match after_error(&e, is_late, is_creation) {
                     AfterError::GiveUp => self.give_up(transfer, &view, &e.to_string()).await,
                     AfterError::Tell => self.note_refusal(transfer, &e).await,
                     AfterError::TryAgain => Err(e),
                 },
                 done => done,
             },
+        }
+    }
+
+    /// Reads what there is of a delivery, and writes down what is not written yet.
+    async fn look(&self, transfer: &Transfer, result: &TransferResult) -> Result<Looked, ClusterError> {
+        let TransferRequest::DataDownload(spec) = &transfer.request else { return Ok(Looked::Acted(Acted::More)) };
+        let Some(delivery) = transfer.delivery() else {
+            return self.begin_delivery(transfer, &spec.target_volume, result).await.map(Looked::Acted);
+        };
+        let objects = self.objects_of(transfer, &spec.target_volume, &delivery).await?;
+        if let Some(planned) = self.find_missing_remade(transfer, &objects, &delivery).await? {
+            let message = joined(&delivery.message, &planned.difference);
+            let delivery = Delivery { remade: Some(planned.volume), message, ..delivery };
+            return self.store(transfer, begin(transfer, &delivery)).await.map(Looked::Acted);
+        }
+        Ok(Looked::Seen(Box::new(SeenDelivery { delivery, objects })))
+    }
+
+    /// Does what follows on an error of a look.
+    async fn after_look(&self, transfer: &Transfer, error: ClusterError, is_late: bool) -> Result<Acted, ClusterError> {
+        match (after_error(&error, is_late, false), transfer.delivery()) {
+            (AfterError::GiveUp, Some(delivery)) => {
+                self.fail(transfer, undelivered(&delivery.volume, &error.to_string(), &[])).await
+            }
+            // Without a delivery nothing keeps the volume when the claim in which it was filled goes.
+            (AfterError::GiveUp | AfterError::Tell, _) => self.note_refusal(transfer, &error).await,
+            (AfterError::TryAgain, _) => Err(error),
         }
     }
 
@@ -260,6 +301,7 @@ impl Actor {
         if let Some(made) = view.volume_to_keep() {
             match self.create_volume(made).await {
                 Ok(()) => kept.push(text(made, &["metadata", "name"])),
+                Err(e) if e.can_pass() && e.status().is_some() => return self.note_refusal(transfer, &e).await,
                 Err(e) if e.can_pass() => return Err(e),
                 Err(e) => {
                     let csi = &made["spec"]["csi"];
@@ -397,7 +439,10 @@ mod tests {
             (409, "Conflict", AfterError::TryAgain, AfterError::TryAgain),
         ] {
             let error = error(code, reason);
-            assert_eq!([false, true].map(|is_late| after_error(&error, is_late)), [early, late], "{code}");
+            assert_eq!([false, true].map(|is_late| after_error(&error, is_late, false)), [early, late], "{code}");
+            // A volume that is missing is told of at once.
+            let early = if code == 500 { AfterError::Tell } else { early };
+            assert_eq!([false, true].map(|is_late| after_error(&error, is_late, true)), [early, late], "{code}");
         }
     }
 
