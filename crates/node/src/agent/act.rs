@@ -106,6 +106,14 @@ impl Actor {
         }
     }
 
+    /// Returns true if a transfer has not ended by now: another agent may have given it up.
+    pub(super) async fn goes_on(&self, transfer: &Transfer) -> Result<bool, ClusterError> {
+        let (resource, meta) = (transfer.kind.resource(), &transfer.meta);
+        let stored = self.kube.0.get(&resource, Some(&meta.namespace), &meta.name).await?;
+        let stored = stored.and_then(|stored| Transfer::parse(transfer.kind, &stored).ok());
+        Ok(stored.is_some_and(|stored| stored.meta.uid == meta.uid && !stored.has_ended()))
+    }
+
     pub(super) async fn fail(&self, transfer: &Transfer, message: String) -> Result<Acted, ClusterError> {
         let ending = Ending { phase: DataPathPhase::Failed, message, result: None, has_no_pod: false };
         self.end(transfer, &ending).await
@@ -117,6 +125,11 @@ impl Actor {
         match remove_all(&self.kube, transfer, may_wait, &self.others.unfinished).await {
             Ok(Removal::Done { left }) => self.store(transfer, patch::remove_finalizer(transfer, &left)).await,
             Ok(Removal::Waits(reason)) => Ok(Acted::Waits(reason, SOON)),
+            Ok(Removal::Told(told)) => {
+                let all: Vec<&str> =
+                    [transfer.message.as_str(), &told].into_iter().filter(|text| !text.is_empty()).collect();
+                self.store(transfer, patch::note(transfer, &all.join("; "))).await
+            }
             Ok(Removal::Left { left, reason }) => match patch::note_left(transfer, &left) {
                 Some(patch) => self.store(transfer, patch).await,
                 None => Ok(Acted::Waits(reason, SOON)),

@@ -221,7 +221,7 @@ impl Actor {
                 self.patched(ObjectName { resource: &volumes, namespace: None, name }, &patch).await
             }
             DeliveryStep::CreateVolume(made) => self.create_volume(&made).await.map(|()| Acted::More),
-            DeliveryStep::RemoveVolume => self.remove_volume(objects, delivery).await,
+            DeliveryStep::RemoveVolume => self.remove_volume(transfer, objects, delivery).await,
             DeliveryStep::PatchTarget(patch) => {
                 let namespace = Some(spec.target_volume.namespace.as_str());
                 self.patched(ObjectName { resource: &claims, namespace, name: &spec.target_volume.pvc }, &patch).await
@@ -266,7 +266,12 @@ impl Actor {
     }
 
     /// Removes the volume that was filled, once the cluster says that it takes the one that replaces it.
-    async fn remove_volume(&self, objects: &DeliveryObjects, delivery: &Delivery) -> Result<Acted, ClusterError> {
+    async fn remove_volume(
+        &self,
+        transfer: &Transfer,
+        objects: &DeliveryObjects,
+        delivery: &Delivery,
+    ) -> Result<Acted, ClusterError> {
         let volumes = resources::volumes();
         if let (Some(remade), None) = (&delivery.remade, &objects.remade) {
             let body = Bytes::from(remade.manifest.to_string());
@@ -274,6 +279,9 @@ impl Actor {
                 Err(e) if !e.is_already_exists() && !knows_no_dry_runs(&e) => return Err(e),
                 Ok(_) | Err(_) => {}
             }
+        }
+        if !self.goes_on(transfer).await? {
+            return Ok(Acted::Waits("it has ended meanwhile".to_owned(), DELIVERY_PAUSE));
         }
         let of = ObjectName { resource: &volumes, namespace: None, name: &delivery.volume };
         // One that was changed since is looked at again.

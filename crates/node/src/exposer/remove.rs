@@ -7,8 +7,9 @@ use crate::exposer::upload_objects::{UploadObjects, perform_release};
 use crate::exposer::upload_removal::{RemovalStep, RemovalView, made_volume, next_step};
 use crate::kube::{Kube, ObjectName, is_owned_by, text, uid};
 use crate::resources;
-use crate::transfer::{Transfer, TransferKind, TransferRequest};
-use lifeboat_api::DataUploadSpec;
+use crate::transfer::{RemadeVolume, Transfer, TransferKind, TransferRequest};
+use lifeboat_api::well_known::ANNOTATION_DELIVERY;
+use lifeboat_api::{DataPathPhase, DataUploadSpec};
 use lifeboat_cluster::ClusterError;
 use serde_json::Value;
 
@@ -22,6 +23,8 @@ pub(crate) enum Removal {
     Done { left: String },
     /// It waits for this.
     Waits(String),
+    /// This is to be told of restored bytes that are kept, before the rest is removed.
+    Told(String),
     /// Copies are not removed yet, for this reason. `left` is noted now, because no later look sees it.
     Left { left: String, reason: String },
 }
@@ -47,7 +50,9 @@ pub(crate) async fn remove_all(
             waits => return Ok(waits),
         }
     } else {
-        keep_delivered(kube, transfer).await?;
+        if let Some(told) = keep_delivered(kube, transfer).await? {
+            return Ok(Removal::Told(told));
+        }
         for name in [&transfer.meta.name, &cache_name(transfer)] {
             remove_claim(kube, transfer, name).await?;
         }
@@ -111,16 +116,62 @@ async fn remove_claim(kube: &Kube, transfer: &Transfer, name: &str) -> Result<()
     kube.delete(of, uid(&claim)).await
 }
 
-/// Has a volume whose delivery was given up outlive the claim in which it was filled.
-async fn keep_delivered(kube: &Kube, transfer: &Transfer) -> Result<(), ClusterError> {
-    let Some(delivery) = transfer.delivery() else { return Ok(()) };
+/// Has a volume whose delivery was given up outlive the claim in which it was filled. Gives news of it for people.
+async fn keep_delivered(kube: &Kube, transfer: &Transfer) -> Result<Option<String>, ClusterError> {
+    let Some(delivery) = transfer.delivery() else { return Ok(None) };
     let resource = resources::volumes();
     let of = ObjectName { resource: &resource, namespace: None, name: &delivery.volume };
-    match kube.get(of).await? {
-        Some(volume) if is_of_claim(&volume, transfer) && policy_of(&volume) != "Retain" => {
-            kube.patch(of, &with_policy(&volume, "Retain")).await.map(drop)
+    let filled = kube.get(of).await?;
+    if let Some(volume) = &filled
+        && is_of_claim(volume, transfer)
+        && policy_of(volume) != "Retain"
+    {
+        kube.patch(of, &with_policy(volume, "Retain")).await?;
+    }
+    let stays = filled.is_some_and(|volume| volume["metadata"]["deletionTimestamp"].is_null());
+    match &delivery.remade {
+        Some(remade) if !stays && transfer.phase != DataPathPhase::Completed => {
+            let told = keep_remade(kube, transfer, remade).await?;
+            // The agent that has given it up may have told it.
+            Ok(told.filter(|told| !transfer.message.contains(&told.beginning)).map(|told| told.beginning + &told.rest))
         }
-        _ => Ok(()),
+        _ => Ok(None),
+    }
+}
+
+/// News for people, which are known by their beginning.
+struct Told {
+    beginning: String,
+    rest: String,
+}
+
+/// Has a PersistentVolume for restored bytes whose first one is gone, or goes. An agent that was stopped between its look
+/// and its step may have removed that after another agent has given up the delivery.
+async fn keep_remade(kube: &Kube, transfer: &Transfer, remade: &RemadeVolume) -> Result<Option<Told>, ClusterError> {
+    let TransferRequest::DataDownload(spec) = &transfer.request else { return Ok(None) };
+    let (resource, name, target) = (resources::volumes(), remade.name.as_str(), &spec.target_volume);
+    let kept = Told {
+        beginning: format!("the PersistentVolume {name} has the restored data"),
+        rest: " and is kept (reclaim policy Retain): remove its spec.claimRef and name it in spec.volumeName of a claim, or delete it and the volume in the storage".to_owned(),
+    };
+    if let Some(made) = kube.find(&resource, None, name).await? {
+        return Ok((policy_of(&made) == "Retain").then_some(kept));
+    }
+    let target = kube.find(&resources::claims(), Some(&target.namespace), &target.pvc).await?;
+    // One that was bound has been there, and somebody has deleted it.
+    if !remade.manifest.is_object() || target.is_some_and(|target| text(&target, &["spec", "volumeName"]) == name) {
+        return Ok(None);
+    }
+    match kube.create(ObjectName { resource: &resource, namespace: None, name }, &remade.manifest).await {
+        Ok(_) => Ok(Some(kept)),
+        Err(e) if e.can_pass() => Err(e),
+        Err(e) => {
+            let beginning = "no PersistentVolume has the restored data any more".to_owned();
+            let rest = format!(
+                ", because none could be made: {e}: make the one that the annotation {ANNOTATION_DELIVERY} has, or delete the volume in the storage"
+            );
+            Ok(Some(Told { beginning, rest }))
+        }
     }
 }
 

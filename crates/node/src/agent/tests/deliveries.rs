@@ -229,3 +229,29 @@ async fn a_volume_stays_while_the_one_that_replaces_it_is_refused() {
     ground.until(&DataDownload.resource(), Some("velero"), "dd", is_told).await;
     assert_eq!(volume(&ground).await["metadata"].get("deletionTimestamp"), None);
 }
+
+#[tokio::test]
+async fn restored_data_has_a_volume_before_a_failed_download_goes() {
+    let mut ground = Ground::start().await;
+    let manifest = json!({
+        "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "pvc-1"},
+        "spec": {"persistentVolumeReclaimPolicy": "Retain", "csi": {"driver": "d", "volumeHandle": "vol-1"}},
+    });
+    let delivery = json!({
+        "volume": "pv-1", "reclaimPolicy": "Delete", "totalBytes": 9, "begun": "2026-11-28T11:59:00Z",
+        "remade": {"name": "pvc-1", "manifest": manifest},
+    });
+    ground.delivering_device(&delivery.to_string()).await;
+    // An agent has given it up, and another one removes the volume after that.
+    let failed = json!({
+        "metadata": {"finalizers": [DataDownload.finalizer()]}, "status": {"phase": "Failed", "message": "given up"},
+    });
+    ground.patch(&DataDownload.resource(), "velero", "dd", failed).await;
+    ground.kube.0.delete(&resources::volumes(), None, "pv-1").await.unwrap();
+    ground.agent();
+    let told = "given up; the PersistentVolume pvc-1 has the restored data and is kept (reclaim policy Retain): remove its spec.claimRef and name it in spec.volumeName of a claim, or delete it and the volume in the storage";
+    assert_eq!(ground.ended(DataDownload, "dd", "Failed").await, told);
+    let volumes = resources::volumes();
+    let kept = ground.kube.get(ObjectName { resource: &volumes, namespace: None, name: "pvc-1" }).await.unwrap();
+    assert_eq!(kept.unwrap()["spec"], manifest["spec"]);
+}

@@ -121,6 +121,28 @@ impl World {
         }
     }
 
+    /// Removes what was made for a download that has failed, and keeps its bytes.
+    fn clean_up(&mut self, delivery: &Delivery) {
+        let version = self.next_version();
+        if let Some(volume) = self.volumes.get_mut("pv-1")
+            && volume["spec"]["claimRef"]["namespace"] == "velero"
+        {
+            volume["spec"]["persistentVolumeReclaimPolicy"] = json!("Retain");
+            volume["metadata"]["resourceVersion"] = version.clone();
+        }
+        if let Some(remade) = &delivery.remade
+            && self.volumes.get("pv-1").is_none_or(is_being_deleted)
+        {
+            let mut made = remade.manifest.clone();
+            made["metadata"]["resourceVersion"] = version;
+            self.volumes.entry("pvc-dd".to_owned()).or_insert(made);
+        }
+        self.has_pod = false;
+        if let Some(claim) = &mut self.claim {
+            claim["metadata"]["deletionTimestamp"] = json!("2026-11-28T12:00:00Z");
+        }
+    }
+
     /// Does what the controllers of Kubernetes do in time.
     fn control(&mut self) {
         self.is_attached &= self.has_pod;
@@ -191,7 +213,13 @@ fn play(is_remade: bool, seed: u64) -> DeliveryStep {
                     if let Some(kept) = world.see(&delivery, |view| view.volume_to_keep().cloned()) {
                         world.act(&world.clone(), DeliveryStep::CreateVolume(kept));
                     }
-                    world.control();
+                    // An agent that was stopped before its step does it now.
+                    let step = seen.see(&delivery, next_delivery_step);
+                    world.act(&seen, step);
+                    world.clean_up(&delivery);
+                    for _ in 0..2 {
+                        world.control();
+                    }
                     assert_eq!(world.volumes.len(), 1, "one PersistentVolume has the bytes, seed {seed}: {end:?}");
                     return end;
                 }
