@@ -399,10 +399,14 @@ impl Transfer {
         self.meta.annotations.get(ANNOTATION_MOVED_AT)?.parse().ok()
     }
 
+    /// The time at which those that it waits for last moved something; `None` before one was noted.
+    pub(crate) fn others_moved_at(&self) -> Option<Timestamp> {
+        self.meta.annotations.get(ANNOTATION_OTHERS_MOVED_AT)?.parse().ok()
+    }
+
     /// The time at which those that it waits for last moved something, as it was noted; before that the time since which it waits.
     pub(crate) fn others_noted_at(&self) -> Option<Timestamp> {
-        let noted = self.meta.annotations.get(ANNOTATION_OTHERS_MOVED_AT).and_then(|text| text.parse().ok());
-        noted.or_else(|| self.accepted.or(self.meta.creation_timestamp).map(Time::timestamp))
+        self.others_moved_at().or_else(|| self.accepted.or(self.meta.creation_timestamp).map(Time::timestamp))
     }
 
     /// The operating system that its node must have.

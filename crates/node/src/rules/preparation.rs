@@ -60,12 +60,14 @@ pub(crate) fn new(at: &Situation<'_>) -> Step {
     }
 }
 
-/// Waits for an agent that can read it, as in an update, and ends it when none has come in time.
+/// Waits for an agent that can read it, as in an update, and ends it when none has come in time. Such an update goes on
+/// while others move: agents are replaced one after the other.
 fn unreadable(at: &Situation<'_>, why: String) -> Step {
     let made = at.transfer.meta.creation_timestamp.map_or(at.now, Time::timestamp);
-    match at.tells_of_waits && at.now.duration_since(made) >= at.prepare_timeout {
+    let since = [at.others_moved_at, at.transfer.others_moved_at()].into_iter().flatten().fold(made, Timestamp::max);
+    match at.tells_of_waits && at.now.duration_since(since) >= at.prepare_timeout {
         true => Ending::failed(why),
-        false => note_or_wait(at, why, None),
+        false => note_or_wait(at, why, at.others_moved_at),
     }
 }
 

@@ -63,6 +63,38 @@ fn an_unreadable_one_is_ended_by_one_agent_when_no_other_has_come() {
 }
 
 #[test]
+fn an_unreadable_one_is_not_ended_while_others_move() {
+    let bad = json!({"operationTimeout": "soon", "tags": 7});
+    for (noted, moved, ends) in [
+        (None, Some(1799), false),
+        (None, Some(1800), true),
+        // Nothing runs any more, and the last that did is noted.
+        (Some(1799), None, false),
+        (Some(1800), None, true),
+        (None, None, true),
+    ] {
+        let mut metadata = json!({"creationTimestamp": ago(7200)});
+        if let Some(noted) = noted {
+            metadata["annotations"] = json!({"lifeboat.io/others-moved-at": ago(noted)});
+        }
+        let new = transfer(TransferKind::DataUpload, "New", json!({"metadata": metadata, "spec": bad.clone()}));
+        let others_moved_at = moved.map(|moved| now() - SignedDuration::from_secs(moved));
+        let step = next_step(&Situation { others_moved_at, ..situation(&new) });
+        assert_eq!(matches!(step, Step::End(_)), ends, "{noted:?} {moved:?}: {step:?}");
+    }
+    // It is noted that they do, so that nobody takes the wait for a standstill.
+    let metadata = json!({"creationTimestamp": ago(7200)});
+    let status = json!({"acceptedTimestamp": ago(7200)});
+    let new = json!({"metadata": metadata, "spec": bad, "status": status});
+    let new = transfer(TransferKind::DataUpload, "New", new);
+    let moved = now() - SignedDuration::from_secs(20);
+    let at = Situation { others_moved_at: Some(moved), ..situation(&new) };
+    let Step::Note { message } = next_step(&at) else { panic!("it is told first") };
+    let told = Transfer { message, ..new.clone() };
+    assert_eq!(next_step(&Situation { transfer: &told, ..at }), Step::NoteOthers { moved });
+}
+
+#[test]
 fn one_whose_node_cannot_attach_more_says_so_and_others_of_its_class_wait() {
     let why = "0/3 nodes are available: 3 node(s) exceed max volume count.";
     let condition = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": why});
