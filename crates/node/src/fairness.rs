@@ -90,12 +90,16 @@ struct Waiting<'a> {
     key: TransferKey,
     owner: &'a str,
     bytes: u64,
+    /// It may go before others when its owner has waited for long.
+    may_age: bool,
 }
 
 impl<'a> Waiting<'a> {
     fn of(transfer: &'a Transfer) -> Self {
         let made = transfer.meta.creation_timestamp.map(Time::timestamp);
-        Self { made, key: transfer.key(), owner: owner_of(transfer), bytes: size_of(transfer) }
+        // A new one of another node cannot be taken here, and would keep the place from those that can.
+        let may_age = transfer.phase != DataPathPhase::New || transfer.kind.is_of_any_node();
+        Self { made, key: transfer.key(), owner: owner_of(transfer), bytes: size_of(transfer), may_age }
     }
 }
 
@@ -115,7 +119,7 @@ fn left_of(transfer: &Transfer) -> u64 {
 }
 
 /// The order in which transfers are taken, while so many bytes of each owner are left to move. `starves` gives the time
-/// since which the owner of a first one has waited, where that is too long.
+/// since which the owner of one that may go first has waited, where that is too long.
 fn order_fairly<'a>(
     mut waiting: Vec<Waiting<'a>>,
     moving: &BTreeMap<&'a str, u64>,
@@ -130,8 +134,9 @@ fn order_fairly<'a>(
     let mut next = BinaryHeap::new();
     for (owner, queue) in &mut queues {
         let mut load = moving.get(owner).copied().unwrap_or_default();
-        if let Some(since) = queue.front().and_then(&starves)
-            && let Some(first) = queue.pop_front()
+        if let Some(at) = queue.iter().position(|one| one.may_age)
+            && let Some(since) = queue.get(at).and_then(&starves)
+            && let Some(first) = queue.remove(at)
         {
             load = load.saturating_add(first.bytes);
             starving.push((since, first));
@@ -261,6 +266,17 @@ mod tests {
         assert_eq!(ordered[1].name, "s1");
         taken.retain_owners(all[3..].iter());
         assert_eq!(taken.of("n1", "large"), None);
+    }
+
+    #[test]
+    fn a_new_one_of_a_single_node_does_not_take_the_turn_of_its_restore() {
+        let mut of_node = transfer("p", "large", "New", 1, 10);
+        of_node.kind = TransferKind::PodVolumeRestore;
+        let mut all = vec![transfer("a-runs", "large", "InProgress", 0, 1000), of_node];
+        all.push(transfer("l", "large", "New", 2, 10));
+        all.extend([3000, 3001].map(|made| transfer(&format!("s{made}"), "small", "New", made, 10)));
+        assert_eq!(names_after(&all, 3600), ["a-runs", "s3000", "s3001", "p", "l"]);
+        assert_eq!(names_after(&all, 3605), ["a-runs", "l", "s3000", "s3001", "p"]);
     }
 
     #[test]
