@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn the_types_of_ext_are_told_by_their_features() {
         for (expected, features) in [
-            // The first of each type is as mke2fs 1.47 makes it.
+            // The first of each type is as e2fsprogs 1.47 makes it.
             ("ext2", [0x38, 0x2, 0x3]),
             ("ext2", [0, 0, 0]),
             ("ext3", [0x3c, 0x2, 0x3]),

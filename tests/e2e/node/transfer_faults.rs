@@ -101,7 +101,10 @@ impl FaultyGround {
         ended(&mut operation.child);
         let RunningOperation { kind, name, .. } = operation;
         let found = self.place.ground.get_in(&self.place.own, kind, &name);
-        assert_eq!(found["status"]["phase"], phase, "{kind} {name}: {} {}", found["status"], last_words(&self.place));
+        if found["status"]["phase"] != phase {
+            let told = self.place.lifeboat(&[kind, "describe", &name, "--details"]);
+            panic!("{kind} {name} is not {phase}: {} {told:?} {}", found["status"], last_words(&self.place));
+        }
         let is_clean = comes_to_be_within(LONGEST, || left(&self.place).is_empty());
         assert!(is_clean, "{kind} {name}: {:?} {}", left(&self.place), last_words(&self.place));
     }

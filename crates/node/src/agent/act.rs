@@ -125,7 +125,7 @@ impl Actor {
         match remove_all(&self.kube, transfer, may_wait, &self.others.unfinished).await {
             Ok(Removal::Done { left }) => self.store(transfer, patch::remove_finalizer(transfer, &left)).await,
             Ok(Removal::Waits(reason)) => Ok(Acted::Waits(reason, SOON)),
-            Ok(Removal::Told(told)) => {
+            Ok(Removal::Keeps(told)) => {
                 let all: Vec<&str> =
                     [transfer.message.as_str(), &told].into_iter().filter(|text| !text.is_empty()).collect();
                 self.store(transfer, patch::note(transfer, &all.join("; "))).await

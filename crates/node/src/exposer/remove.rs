@@ -24,7 +24,7 @@ pub(crate) enum Removal {
     /// It waits for this.
     Waits(String),
     /// This is to be told of restored bytes that are kept, before the rest is removed.
-    Told(String),
+    Keeps(String),
     /// Copies are not removed yet, for this reason. `left` is noted now, because no later look sees it.
     Left { left: String, reason: String },
 }
@@ -51,7 +51,7 @@ pub(crate) async fn remove_all(
         }
     } else {
         if let Some(told) = keep_delivered(kube, transfer).await? {
-            return Ok(Removal::Told(told));
+            return Ok(Removal::Keeps(told));
         }
         for name in [&transfer.meta.name, &cache_name(transfer)] {
             remove_claim(kube, transfer, name).await?;
@@ -140,17 +140,21 @@ async fn keep_delivered(kube: &Kube, transfer: &Transfer) -> Result<Option<Strin
 }
 
 /// News for people, which are known by their beginning.
-struct Told {
+struct KeptNotice {
     beginning: String,
     rest: String,
 }
 
 /// Has a PersistentVolume for restored bytes whose first one is gone, or goes. An agent that was stopped between its look
 /// and its step may have removed that after another agent has given up the delivery.
-async fn keep_remade(kube: &Kube, transfer: &Transfer, remade: &RemadeVolume) -> Result<Option<Told>, ClusterError> {
+async fn keep_remade(
+    kube: &Kube,
+    transfer: &Transfer,
+    remade: &RemadeVolume,
+) -> Result<Option<KeptNotice>, ClusterError> {
     let TransferRequest::DataDownload(spec) = &transfer.request else { return Ok(None) };
     let (resource, name, target) = (resources::volumes(), remade.name.as_str(), &spec.target_volume);
-    let kept = Told {
+    let kept = KeptNotice {
         beginning: format!("the PersistentVolume {name} has the restored data"),
         rest: " and is kept (reclaim policy Retain): remove its spec.claimRef and name it in spec.volumeName of a claim, or delete it and the volume in the storage".to_owned(),
     };
@@ -170,7 +174,7 @@ async fn keep_remade(kube: &Kube, transfer: &Transfer, remade: &RemadeVolume) ->
             let rest = format!(
                 ", because none could be made: {e}: make the one that the annotation {ANNOTATION_DELIVERY} has, or delete the volume in the storage"
             );
-            Ok(Some(Told { beginning, rest }))
+            Ok(Some(KeptNotice { beginning, rest }))
         }
     }
 }
