@@ -17,6 +17,15 @@ use lifeboat_api::TargetVolumeSpec;
 use lifeboat_api::well_known::ANNOTATION_DELIVERY;
 use serde_json::{Value, json};
 
+/// The beginning of the message about a PersistentVolume that is kept, by which it is known that it was told.
+pub(crate) fn has_restored_data(volume: &str) -> String {
+    format!("the PersistentVolume {volume} has the restored data")
+}
+
+/// The rest of that message: the way to use the volume.
+pub(crate) const KEPT: &str = " and is kept (reclaim policy Retain): remove its spec.claimRef and name it in spec.volumeName of a claim, or delete it \
+     and the volume in the storage";
+
 /// The objects of a delivery.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DeliveryView<'a> {

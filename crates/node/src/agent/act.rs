@@ -126,9 +126,7 @@ impl Actor {
             Ok(Removal::Done { left }) => self.store(transfer, patch::remove_finalizer(transfer, &left)).await,
             Ok(Removal::Waits(reason)) => Ok(Acted::Waits(reason, SOON)),
             Ok(Removal::Keeps(told)) => {
-                let all: Vec<&str> =
-                    [transfer.message.as_str(), &told].into_iter().filter(|text| !text.is_empty()).collect();
-                self.store(transfer, patch::note(transfer, &all.join("; "))).await
+                self.store(transfer, patch::note(transfer, &patch::joined(&transfer.message, &told))).await
             }
             Ok(Removal::Left { left, reason }) => match patch::note_left(transfer, &left) {
                 Some(patch) => self.store(transfer, patch).await,

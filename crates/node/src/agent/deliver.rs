@@ -1,8 +1,10 @@
 //! Brings the volume of a download to its claim, by the steps of [`crate::delivery`].
 
 use crate::agent::act::{Acted, Actor};
-use crate::agent::patch;
-use crate::delivery::{DeliveryStep, DeliveryView, begin, mode_of, next_delivery_step, remade_volume};
+use crate::agent::patch::{self, joined};
+use crate::delivery::{
+    DeliveryStep, DeliveryView, KEPT, begin, has_restored_data, mode_of, next_delivery_step, remade_volume,
+};
 use crate::exposer::remove::remove_pod;
 use crate::fs_type::KnownTypes;
 use crate::kube::{ObjectName, is_owned_by, text, uid};
@@ -109,10 +111,7 @@ fn undelivered(volume: &str, why: &str, kept: &[&str]) -> String {
     let given_up = format!("error rebinding the restored volume {volume}: {why}");
     match kept {
         [] => given_up,
-        [one] => format!(
-            "{given_up}; the PersistentVolume {one} has the restored data and is kept (reclaim policy Retain): remove its spec.claimRef and name \
-             it in spec.volumeName of a claim, or delete it and the volume in the storage"
-        ),
+        [one] => format!("{given_up}; {}{KEPT}", has_restored_data(one)),
         several => format!(
             "{given_up}; the PersistentVolumes {}, of one volume in the storage, have the restored data and are kept (reclaim policy Retain): \
              delete all but one, remove its spec.claimRef and name it in spec.volumeName of a claim",
@@ -134,11 +133,6 @@ fn with_file_system(transfer: &Transfer, volume: &Value, message: &str) -> Strin
         "the file system of the new volume is {made}, as its storage class says, and was {asked} when it was saved"
     );
     joined(message, &other)
-}
-
-/// Two texts as one, each of which may be empty.
-fn joined(first: &str, second: &str) -> String {
-    [first, second].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("; ")
 }
 
 impl Actor {

@@ -53,8 +53,12 @@ fn tell_left(transfer: &Transfer, left: &str) -> Option<Value> {
     let left = format!(
         "clean-up was given up after --resource-timeout: {left}; delete what is still there, and its snapshot in the storage"
     );
-    let all: Vec<&str> = [transfer.message.as_str(), &left].into_iter().filter(|text| !text.is_empty()).collect();
-    Some(json!({"status": {"message": all.join("; ")}}))
+    Some(json!({"status": {"message": joined(&transfer.message, &left)}}))
+}
+
+/// Two texts as one, each of which may be empty.
+pub(super) fn joined(first: &str, second: &str) -> String {
+    [first, second].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("; ")
 }
 
 pub(super) fn accept(transfer: &Transfer, node: &str, now: Timestamp) -> Value {
@@ -145,9 +149,7 @@ pub(super) fn progress(transfer: &Transfer, moved: MovedData, now: Timestamp) ->
 pub(super) fn end(transfer: &Transfer, ending: &Ending, now: Timestamp) -> Value {
     // What was passed over does not make it fail, and is told.
     let told = ending.result.as_ref().map(|result| &result.message);
-    let all = [Some(ending.message.as_str()), told.map(String::as_str)].into_iter().flatten();
-    let all: Vec<&str> = all.filter(|message| !message.is_empty()).collect();
-    let message = (!all.is_empty()).then(|| all.join("; "));
+    let message = Some(joined(&ending.message, told.map_or("", String::as_str))).filter(|all| !all.is_empty());
     let mut status = json!({"phase": ending.phase, "message": message, "completionTimestamp": Time::new(now)});
     let mut metadata = json!({"labels": {LABEL_EXPOSE_ON_GOING: null}});
     if let Some(TransferResult { total_bytes, files, saved, .. }) = &ending.result {

@@ -1,5 +1,6 @@
 //! Removes what was made for a transfer. Each part may be gone already.
 
+use crate::delivery::{KEPT, has_restored_data};
 use crate::exposer::claim::cache_name;
 use crate::exposer::copies::{UnfinishedUids, remove_copies};
 use crate::exposer::made_volume::{deletion_patch, is_of_claim, policy_of, with_policy};
@@ -154,10 +155,7 @@ async fn keep_remade(
 ) -> Result<Option<KeptNotice>, ClusterError> {
     let TransferRequest::DataDownload(spec) = &transfer.request else { return Ok(None) };
     let (resource, name, target) = (resources::volumes(), remade.name.as_str(), &spec.target_volume);
-    let kept = KeptNotice {
-        beginning: format!("the PersistentVolume {name} has the restored data"),
-        rest: " and is kept (reclaim policy Retain): remove its spec.claimRef and name it in spec.volumeName of a claim, or delete it and the volume in the storage".to_owned(),
-    };
+    let kept = KeptNotice { beginning: has_restored_data(name), rest: KEPT.to_owned() };
     if let Some(made) = kube.find(&resource, None, name).await? {
         return Ok((policy_of(&made) == "Retain").then_some(kept));
     }
